@@ -27,27 +27,27 @@ enum err_class {
 };
 
 /* name, exit status of `orch` (DESIGN 10), class, remedy shown beside the message ("" for none) */
-#define ORCH_ERR_TABLE(X)                                                                                  \
-    X(OK, 0, ERR_PERMANENT, "")                                                                            \
-    X(FAILED, 1, ERR_PERMANENT, "")                                                                        \
-    X(USAGE, 2, ERR_PERMANENT, "see `orch help`")                                                          \
-    X(CONFIG, 2, ERR_PERMANENT, "")                                                                        \
-    X(NOT_FOUND, 2, ERR_PERMANENT, "")                                                                     \
-    X(DRIFT, 2, ERR_PERMANENT, "`--new` starts another run; undo the change to go on with this one")       \
-    X(UNAVAILABLE, 3, ERR_PERMANENT, "see `orch check`")                                                   \
-    X(OWNED, 4, ERR_PERMANENT, "wait for the owner to end, or stop it")                                    \
-    X(BUDGET, 5, ERR_PERMANENT, "raise the budget and run again: what was done is kept")                   \
-    X(DAMAGED, 6, ERR_PERMANENT, "the record was not touched; restore it from a copy or start with --new") \
-    X(DISABLED, 7, ERR_PERMANENT, "the operator's config decides this")                                    \
-    X(INCONCLUSIVE, 8, ERR_PERMANENT, "")                                                                  \
-    X(INTERRUPTED, 130, ERR_PERMANENT, "run the same command to go on")                                    \
-    X(IO, 1, ERR_RETRY, "")                                                                                \
-    X(NO_SPACE, 1, ERR_RETRY, "free some space and run again: what was done is kept")                      \
-    X(TIMEOUT, 1, ERR_RETRY, "")                                                                           \
-    X(LIMIT, 1, ERR_PERMANENT, "")                                                                         \
-    X(HOSTILE, 1, ERR_PERMANENT, "")                                                                       \
-    X(PROTOCOL, 1, ERR_RETRY, "")                                                                          \
-    X(LOST, 1, ERR_UNKNOWN, "")                                                                            \
+#define ORCH_ERR_TABLE(X)                                                                                              \
+    X(OK, 0, ERR_PERMANENT, "")                                                                                        \
+    X(FAILED, 1, ERR_PERMANENT, "")                                                                                    \
+    X(USAGE, 2, ERR_PERMANENT, "see `orch help`")                                                                      \
+    X(CONFIG, 2, ERR_PERMANENT, "")                                                                                    \
+    X(NOT_FOUND, 2, ERR_PERMANENT, "")                                                                                 \
+    X(DRIFT, 2, ERR_PERMANENT, "`--new` starts another run; undo the change to go on with this one")                   \
+    X(UNAVAILABLE, 3, ERR_PERMANENT, "see `orch check`")                                                               \
+    X(OWNED, 4, ERR_PERMANENT, "wait for the owner to end, or stop it")                                                \
+    X(BUDGET, 5, ERR_PERMANENT, "raise the budget and run again: what was done is kept")                               \
+    X(DAMAGED, 6, ERR_PERMANENT, "the record was not touched; restore it from a copy or start with --new")             \
+    X(DISABLED, 7, ERR_PERMANENT, "the operator's config decides this")                                                \
+    X(INCONCLUSIVE, 8, ERR_PERMANENT, "")                                                                              \
+    X(INTERRUPTED, 130, ERR_PERMANENT, "run the same command to go on")                                                \
+    X(IO, 1, ERR_RETRY, "")                                                                                            \
+    X(NO_SPACE, 1, ERR_RETRY, "free some space and run again: what was done is kept")                                  \
+    X(TIMEOUT, 1, ERR_RETRY, "")                                                                                       \
+    X(LIMIT, 1, ERR_PERMANENT, "")                                                                                     \
+    X(HOSTILE, 1, ERR_PERMANENT, "")                                                                                   \
+    X(PROTOCOL, 1, ERR_RETRY, "")                                                                                      \
+    X(LOST, 1, ERR_UNKNOWN, "")                                                                                        \
     X(INTERNAL, 1, ERR_BUG, "this is a bug in orch: please report it with the whole message")
 
 /* Codes are negative so that `< 0` tests for failure. */
@@ -74,7 +74,10 @@ struct orch_err {
     char message[ERR_MESSAGE_MAX];
 };
 
-#define ERR_INIT {.code = 0}
+#define ERR_INIT                                                                                                       \
+    {                                                                                                                  \
+        .code = 0                                                                                                      \
+    }
 
 #define err_set(err, code, ...) err_set_at((err), (code), 0, __FILE__, __LINE__, __VA_ARGS__)
 /* Appends ": " and the text of the current errno. ENOSPC, EDQUOT become ORCH_E_NO_SPACE. */
@@ -97,12 +100,12 @@ const char *err_remedy(int code);
 
 #define MUST_USE __attribute__((warn_unused_result))
 
-#define TRY(expr)                 \
-    do {                          \
-        int try_code_ = (expr);   \
-        if (try_code_ < 0) {      \
-            return try_code_;     \
-        }                         \
+#define TRY(expr)                                                                                                      \
+    do {                                                                                                               \
+        int try_code_ = (expr);                                                                                        \
+        if (try_code_ < 0) {                                                                                           \
+            return try_code_;                                                                                          \
+        }                                                                                                              \
     } while (0)
 
 #endif

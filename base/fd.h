@@ -25,7 +25,8 @@ MUST_USE int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode
 /* Opens an operator's or user's own path, links followed, O_CLOEXEC added. */
 MUST_USE int fd_open(const char *path, int flags, mode_t mode, struct orch_err *err);
 
-/* Reads at most `max` bytes until end of file; more is ORCH_E_LIMIT. *ret_data is NUL-terminated, owned by the caller. */
+/* Reads at most `max` bytes until end of file; more is ORCH_E_LIMIT. *ret_data is NUL-terminated, owned by the caller.
+ */
 MUST_USE int fd_read_all(int fd, size_t max, char **ret_data, size_t *ret_len, struct orch_err *err);
 /* fd_read_all of a regular file named by a trusted path; a special file is refused without opening a reader on it. */
 MUST_USE int fd_read_file(const char *path, size_t max, char **ret_data, size_t *ret_len, struct orch_err *err);

@@ -51,8 +51,7 @@ void map_free(struct map *m)
     }
     struct map_entry *e = NULL;
     struct map_entry *next = NULL;
-    HASH_ITER(hh, m->head, e, next)
-    {
+    HASH_ITER (hh, m->head, e, next) {
         HASH_DEL(m->head, e);
         free(e);
     }

@@ -13,7 +13,7 @@
 void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *old, size_t size) __attribute__((returns_nonnull));
-char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));       /* NULL s gives "" */
+char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));                 /* NULL s gives "" */
 char *xmemdup0(const void *data, size_t len) __attribute__((malloc, returns_nonnull)); /* adds a NUL */
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2), malloc, returns_nonnull));
 
@@ -24,11 +24,11 @@ void free_pointer(void *pointer_to_pointer); /* cleanup helper: frees *p and set
 #define AUTO(cleanup_function) __attribute__((cleanup(cleanup_function)))
 
 /* Returns the pointer and sets the variable to NULL: the one way out of a cleanup scope. */
-#define take(variable)                             \
-    ({                                             \
-        __typeof__(variable) taken_ = (variable);  \
-        (variable) = NULL;                         \
-        taken_;                                    \
+#define take(variable)                                                                                                 \
+    ({                                                                                                                 \
+        __typeof__(variable) taken_ = (variable);                                                                      \
+        (variable) = NULL;                                                                                             \
+        taken_;                                                                                                        \
     })
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

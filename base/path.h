@@ -7,7 +7,8 @@
 
 /* "a" + "b" → "a/b"; an absolute b wins; empty a gives b. Owned by the caller. */
 char *path_join(const char *a, const char *b);
-/* Resolves "." and "" components and ".." lexically; keeps a leading '/'. ".." above the top of a relative path stays. */
+/* Resolves "." and "" components and ".." lexically; keeps a leading '/'. ".." above the top of a relative path stays.
+ */
 char *path_normal(const char *path);
 /* True if `path` is `root` or below it; both normalised absolute paths. */
 bool path_is_beneath(const char *path, const char *root);

@@ -48,19 +48,19 @@ struct command {
     const char *cwd;
     const void *input; /* standard input; NULL: /dev/null */
     size_t input_len;
-    int input_fd;        /* used instead of `input` when > 0 */
-    size_t output_max;   /* kept bytes of each of stdout and stderr; the rest is read and dropped */
-    int output_fd;       /* stdout goes here unkept when > 0 */
-    int64_t timeout_ns;  /* 0: none */
+    int input_fd;       /* used instead of `input` when > 0 */
+    size_t output_max;  /* kept bytes of each of stdout and stderr; the rest is read and dropped */
+    int output_fd;      /* stdout goes here unkept when > 0 */
+    int64_t timeout_ns; /* 0: none */
 };
 
 struct command_result {
     enum end_kind end;
-    int code;   /* exit status, or the signal */
-    char *out;  /* owned, NUL-terminated */
+    int code;  /* exit status, or the signal */
+    char *out; /* owned, NUL-terminated */
     size_t out_len;
     bool out_cut;
-    char *err;  /* stderr, owned */
+    char *err; /* stderr, owned */
     size_t err_len;
     bool err_cut;
     int64_t wall_ns;
