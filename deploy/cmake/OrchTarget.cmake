@@ -52,13 +52,14 @@ function(orch_guest target)
   install(TARGETS ${target} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/orch)
 endfunction()
 
-# A Criterion program: orch_test(NAME SOURCES … LINKS …)
+# A Criterion program: orch_test(NAME SOURCES … LINKS …). Run by tests/support/unit, which sees leaks
+# and left files that Criterion does not report.
 function(orch_test target)
   cmake_parse_arguments(A "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${target} ${A_SOURCES})
   orch_compile_options(${target})
-  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support)
-  target_link_libraries(${target} PRIVATE ${A_LINKS} criterion)
-  add_test(NAME ${target} COMMAND ${target})
-  set_tests_properties(${target} PROPERTIES LABELS unit TIMEOUT 120)
+  target_link_libraries(${target} PRIVATE ${A_LINKS} orch_test_support)
+  add_test(NAME ${target} COMMAND ${CMAKE_SOURCE_DIR}/tests/support/unit $<TARGET_FILE:${target}>)
+  set_tests_properties(${target} PROPERTIES LABELS unit TIMEOUT 120
+      ENVIRONMENT "ORCH_BUILD=${CMAKE_BINARY_DIR};ORCH_SOURCE=${CMAKE_SOURCE_DIR}")
 endfunction()
