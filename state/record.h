@@ -261,7 +261,7 @@ struct call_usage {
     double usd;
     bool usd_known;
 };
-struct call_result {
+struct record_call_result {
     enum exit_kind exit;
     int code;           /* status or signal */
     const char *reason; /* which limit fired, why lost; NULL */
@@ -272,7 +272,7 @@ struct call_result {
     struct call_usage usage;
     const char *data; /* JSON: anything else */
 };
-MUST_USE int record_call_settle(struct record *rec, int64_t call, const struct call_result *result,
+MUST_USE int record_call_settle(struct record *rec, int64_t call, const struct record_call_result *result,
                                 const struct record_then *then, struct orch_err *err);
 
 struct sandbox_open {
@@ -366,7 +366,7 @@ struct call_row {
     struct call_plan plan;
     enum phase phase;
     const char *outside_name;
-    struct call_result result;
+    struct record_call_result result;
     int64_t planned_ns, updated_ns;
 };
 struct call_filter {
