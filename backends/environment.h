@@ -103,7 +103,7 @@ void environment_close(struct environment *env, void (*cb)(void *arg), void *arg
 
 struct put_result {
     struct orch_err err;
-    const char *source; /* what a grant's `source` says to mean this tree; copy it to keep it */
+    const char *source; /* what a grant's `source` (or `from`) says to mean this tree; copy it to keep it */
     const char *digest; /* content address, "sha256:…"; "" where the environment shares paths */
     bool copied;        /* false: it was there already, or paths are shared */
 };
@@ -114,12 +114,6 @@ typedef void (*put_cb)(struct environment *env, const struct put_result *result,
  * paths are shared nothing is copied. Same content twice is sent once.
  */
 MUST_USE int environment_put(struct environment *env, const char *dir, put_cb cb, void *arg, struct orch_err *err);
-/* A fresh, writable directory at the node, for a grant's `source`; removed with sandbox `sandbox_name`.
- * Where paths are shared, make one yourself instead: this is refused with ORCH_E_UNAVAILABLE. When
- * `tree` is not NULL the directory starts as a private copy of that put tree. */
-MUST_USE int environment_make_dir(struct environment *env, const char *sandbox_name, const char *tree, put_cb cb,
-                                  void *arg, struct orch_err *err);
-
 /* ---- sandboxes ---- */
 
 struct sandbox_opened {
@@ -196,6 +190,7 @@ struct capture {
     size_t tail_len;
     uint64_t total;   /* bytes written by the call */
     uint64_t dropped; /* total - head_len - tail_len */
+    bool cut;         /* the spec's limit `output` was reached: what came after it is in no number */
 };
 
 struct call_spec {
@@ -210,7 +205,6 @@ struct call_spec {
                               rest is only dropped */
     size_t capture_head;   /* kept bytes of the start of each of stdout and stderr; 0 with capture_tail 0: 64 KiB */
     size_t capture_tail;   /* kept bytes of the end; 0 with capture_head 0: 64 KiB */
-    const json_t *limits;  /* per-call limits that replace the spec's (same members); NULL: the spec's */
     /* Live output as it arrives (1: stdout, 2: stderr); may be NULL. Everything up to the limit passes here. */
     void (*on_output)(struct call *call, int stream, const char *data, size_t len, void *arg);
 };
@@ -273,8 +267,9 @@ struct get_result {
 };
 typedef void (*get_cb)(struct sandbox *sb, const struct get_result *result, void *arg);
 /*
- * Copies the directory `path` of the sandbox (absolute, as seen inside) into
- * the fresh host directory `dest_dirfd`, through the handoff sanitizer. No
+ * Copies the directory `path` of the sandbox (absolute, as seen inside, at or
+ * below a writable grant; or "work:rel" as the grant's source says) into the
+ * fresh host directory `dest_dirfd`, through the handoff sanitizer. No
  * call may be running: ORCH_E_USAGE. A path that does not exist is
  * ORCH_E_NOT_FOUND. `limits->observe` runs on a worker thread.
  */

@@ -92,26 +92,4 @@ MUST_USE int handoff_scan(int source_dirfd, const struct handoff_limits *limits,
 /* Counts and notes as JSON (paths as text). New reference. */
 json_t *handoff_report_json(const struct handoff_report *report);
 
-/*
- * The writing half on its own, for trees that arrive over a stream: the same
- * rules for entries that somebody else read. Entries come parent first. Not
- * thread safe; one thread at a time.
- */
-struct handoff_writer;
-/* dest_dirfd is duplicated; the report is borrowed until handoff_writer_free(). */
-struct handoff_writer *handoff_writer_new(int dest_dirfd, const struct handoff_limits *limits,
-                                          struct handoff_report *report);
-void handoff_writer_free(struct handoff_writer *w);
-/* `path` is relative, `len` bytes; a path that is not plain ("..", empty component, absolute) is ORCH_E_HOSTILE. */
-MUST_USE int handoff_writer_dir(struct handoff_writer *w, const char *path, size_t len, struct orch_err *err);
-MUST_USE int handoff_writer_link(struct handoff_writer *w, const char *path, size_t len, const char *target,
-                                 size_t target_len, struct orch_err *err);
-/* Begins a file; data follows, then end. size is what was announced: more data is ORCH_E_HOSTILE. */
-MUST_USE int handoff_writer_file(struct handoff_writer *w, const char *path, size_t len, uint64_t size, bool executable,
-                                 struct orch_err *err);
-MUST_USE int handoff_writer_data(struct handoff_writer *w, const void *data, size_t len, struct orch_err *err);
-MUST_USE int handoff_writer_end(struct handoff_writer *w, struct orch_err *err);
-/* An entry the reader dropped: counted and listed. */
-void handoff_writer_note(struct handoff_writer *w, enum handoff_reason reason, const char *path, size_t len);
-
 #endif
