@@ -38,8 +38,8 @@
  *
  * Writable inside: rw grants, /tmp and /home/agent (HOME; both memory, sized by limits.tmp and
  * limits.home), and devices. Targets must be absolute and normalised, and may not be or
- * lie in /proc, /sys, /dev, /usr, /etc, /bin, /sbin, /lib, /lib64 (ro grants below /usr/local, /opt and
- * exact files elsewhere are fine), nor be "/", "/w/..", "/tmp" or "/home" themselves.
+ * lie in /proc, /sys, /dev, /usr, /etc, /bin, /sbin, /lib*, nor be "/", "/tmp", "/home" or HOME
+ * itself (below those is fine).
  */
 #ifndef ORCH_BACKENDS_SPEC_H
 #define ORCH_BACKENDS_SPEC_H
@@ -150,6 +150,9 @@ json_t *spec_to_json(const struct sandbox_spec *s);
 MUST_USE int spec_from_json(const json_t *value, struct sandbox_spec *ret, struct orch_err *err);
 /* The same from text. */
 MUST_USE int spec_parse(const char *text, size_t len, struct sandbox_spec *ret, struct orch_err *err);
+
+/* Overwrites the named members of `limits` from an object like the spec's "limits"; strict. */
+MUST_USE int spec_limits_read(const json_t *value, struct spec_limits *limits, struct orch_err *err);
 
 /* [a-zA-Z0-9._-]{1,128}, not starting with '.' or '-': names of sandboxes and calls. */
 bool spec_name_is_valid(const char *name);

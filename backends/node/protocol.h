@@ -59,9 +59,11 @@
  *           spec: error "config".
  *
  * call      {"sandbox": s, "call": c, "argv": [..], "env": {…}|absent, "cwd": "/w"|absent,
+ *            "limits": {…}|absent,
  *            "stdin": channel|0, "stdout": channel|0, "stderr": channel|0, "wall_ms": n (0: none)}
  *           May be sent before the reply to `open`: it waits. One call at a time in a sandbox: a second one
- *           with another name waits for the first. env and cwd replace the spec's. 0: /dev/null.
+ *           with another name waits for the first. cwd replaces the spec's; env is added to it (later wins);
+ *           limits (members as in the spec; tmp, home and disk excepted) replace single values. 0: /dev/null.
  *           argv[0] is searched in PATH of env when it has no '/'. stdin: the host sends DATA, then END.
  *           stdout, stderr: the node sends DATA, then END (before `exited`; both may be one channel).
  *           ok: {"state": "waiting"|"running"|"ended"}. Same call name: no second start, the state of the
@@ -95,7 +97,8 @@
  *            "limit": null | {"name": "time"|"cpu"|"file"|"memory"|"disk", "value": n, "used": n},
  *            "killed": true when the node or a `signal` 9 ended it,
  *            "wall_ns": n, "user_us": n, "system_us": n, "maxrss_kb": n,
- *            "stdout": {"bytes": n, "cut": bool}, "stderr": {…},   bytes: forwarded
+ *            "stdout": {"bytes": n, "cut": bool, "total": n}, "stderr": {…},   bytes: forwarded;
+ *                       total: written by the program; cut: total > bytes (limits.output)
  *            "left": n processes that were still alive when the main one ended (killed),
  *            "disk": bytes in work directories at the end}
  *           "lost": the sandbox died with the call under way: the outcome is unknown.

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree as bytes: directories and regular files, nothing else. The same tree
+ * A tree as bytes: directories, regular files and (when asked for) relative links that stay inside. The same tree
  * always gives the same bytes (entries sorted, parents first, no owner, no time),
  * so the digest of the bytes is the digest of the tree.
  *
  *   "orchtree1\n"
- *   entry:  u8 'd' | 'f' | 'x' (executable file), u16 length of path, u64 size (0 for 'd'), path, bytes
+ *   entry:  u8 'd' | 'f' | 'x' (executable file) | 'l' (link), u16 length of path, u64 size, path, bytes
  *   end:    u8 'e', u16 0, u64 number of entries
  * Numbers little-endian. Paths are plain relative (path_is_plain_relative), each
  * component at most 255 bytes, sorted strictly by component (as bytes, '/' lowest), and each
- * parent is a 'd' entry before. The root itself is not an entry.
+ * parent is a 'd' entry before. Size is 0 for 'd'; the bytes of 'l' are its target: relative, at most
+ * TREE_PATH_MAX, lexically inside the tree. The root itself is not an entry.
  */
 #ifndef ORCH_BACKENDS_NODE_TREE_STREAM_H
 #define ORCH_BACKENDS_NODE_TREE_STREAM_H
@@ -27,6 +28,7 @@
 struct tree_limits {
     uint64_t bytes;   /* of all files together; 0: TREE_BYTES_MAX */
     uint64_t entries; /* 0: TREE_ENTRIES_MAX */
+    bool links;       /* links that stay inside pass; else packing skips them and unpacking refuses them */
 };
 
 struct tree_counts {
