@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes a copy of examples/zones whose data have another format: examples_permute.py EXAMPLE OUT SEED.
 
