@@ -56,6 +56,8 @@ static const struct code_row *row_of(int code, size_t *ret_index)
 }
 
 static int vset(struct orch_err *err, int code, int sys, const char *file, int line, const char *fmt, va_list ap)
+    __attribute__((format(printf, 6, 0)));
+static int vset(struct orch_err *err, int code, int sys, const char *file, int line, const char *fmt, va_list ap)
 {
     int n = vsnprintf(err->message, sizeof err->message, fmt, ap);
     err->code = code < 0 ? code : ORCH_E_INTERNAL;

@@ -208,10 +208,31 @@ static int start(struct running *r, struct orch_err *err)
     return r->pid < 0 ? (int)r->pid : 0;
 }
 
+/* write(2) to a pipe whose reader may have left: EPIPE, whatever this program does with SIGPIPE. */
+static ssize_t write_quietly(int fd, const void *data, size_t len)
+{
+    sigset_t sigpipe;
+    sigset_t before;
+    sigset_t pending;
+    sigemptyset(&sigpipe);
+    sigaddset(&sigpipe, SIGPIPE);
+    (void)sigpending(&pending);
+    (void)pthread_sigmask(SIG_BLOCK, &sigpipe, &before);
+    ssize_t n = write(fd, data, len);
+    int sys = errno;
+    if (n < 0 && sys == EPIPE && sigismember(&pending, SIGPIPE) == 0) {
+        static const struct timespec now = {0};
+        (void)sigtimedwait(&sigpipe, NULL, &now); /* the signal goes to this thread: take it away again */
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = sys;
+    return n;
+}
+
 static void feed(struct running *r)
 {
     const char *data = r->c->input;
-    ssize_t n = write(r->in, data + r->written, r->c->input_len - r->written);
+    ssize_t n = write_quietly(r->in, data + r->written, r->c->input_len - r->written);
     if (n > 0) {
         r->written += (size_t)n;
     }

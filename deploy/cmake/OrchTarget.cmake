@@ -12,6 +12,9 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
 endif()
 set(ORCH_HARDENING -fstack-protector-strong -fstack-clash-protection -fcf-protection -fno-common
     -ftrivial-auto-var-init=zero)
+if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 16)
+  list(APPEND ORCH_HARDENING -enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang)
+endif()
 
 function(orch_compile_options target)
   target_compile_options(${target} PRIVATE -std=gnu17 ${ORCH_WARNINGS} ${ORCH_HARDENING})
