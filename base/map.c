@@ -52,7 +52,7 @@ void map_free(struct map *m)
     struct map_entry *e = NULL;
     struct map_entry *next = NULL;
     HASH_ITER (hh, m->head, e, next) {
-        HASH_DEL(m->head, e);
+        HASH_DEL(m->head, e); /* NOLINT(clang-analyzer-unix.Malloc): `next` was read before the free */
         free(e);
     }
     free(m);

@@ -44,7 +44,7 @@ static void child_signals(void)
     }
     sigset_t none;
     sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
 static void child_descriptors(struct child_plan *p)

@@ -30,9 +30,9 @@ struct test_dir test_dir_new(void)
 {
     const char *base = getenv("TMPDIR");
     AUTO_FREE char *path = xasprintf("%s/orch-test-XXXXXX", base && *base ? base : "/tmp");
-    cr_assert_not_null(mkdtemp(path), "mkdtemp %s: %s", path, strerror(errno));
+    cr_assert_not_null(mkdtemp(path), "mkdtemp %s: %s", path, strerrordesc_np(errno));
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cr_assert_geq(fd, 0, "open %s: %s", path, strerror(errno));
+    cr_assert_geq(fd, 0, "open %s: %s", path, strerrordesc_np(errno));
     return (struct test_dir){.path = take(path), .fd = fd};
 }
 
