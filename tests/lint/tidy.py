@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # tier: slow
+# limit: 1500
 """clang-tidy over the product's sources, cached by content.
 
 The key of a file is a digest of its preprocessed text, its flags and the checks: what did not change is not looked at
