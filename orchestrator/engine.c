@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/engine.h"
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "config/findings.h"
+#include "orchestrator/batch.h"
+#include "state/durable.h"
+#include "state/fingerprint.h"
+#include "state/redact.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TICK_MS 100
+
+/* ------------------------------------------------------------------ loading */
+
+static int with_findings(const struct verb_call *call, struct config_findings *f, int code, struct orch_err *err)
+{
+    if (code < 0 && f->count > 0 && !call->json) {
+        AUTO_FREE char *text = config_findings_text(f);
+        fputs(text, stderr);
+        size_t n = f->count + f->dropped;
+        err_set(err, ORCH_E_CONFIG, "%zu finding%s; nothing was run", n, n == 1 ? "" : "s");
+    }
+    config_findings_done(f);
+    return code;
+}
+
+static int load_operator(struct engine *e, struct orch_err *err)
+{
+    struct config_findings f = {0};
+    AUTO_FREE char *system_dir = NULL;
+    AUTO_FREE char *user_dir = NULL;
+    operator_directories(&system_dir, &user_dir);
+    int code = operator_load(system_dir, user_dir, &e->operator_config, &f, err);
+    if (code == 0) {
+        operator_check(e->operator_config, e->config, &f);
+        run_config_unbuilt(e->config, &f);
+        code = config_findings_result(&f, err);
+    }
+    return with_findings(e->call, &f, code, err);
+}
+
+static int load_tasks(struct engine *e, struct orch_err *err)
+{
+    struct config_findings f = {0};
+    struct tasks_source source = {
+        .tasks = e->config->data.tasks,
+        .split = {e->config->data.train, e->config->data.val, e->config->data.test},
+        .answers = e->config->data.answers,
+    };
+    int code = tasks_open(&source, &e->tasks, &f, err);
+    return with_findings(e->call, &f, code, err);
+}
+
+static int load_template(struct engine *e, struct orch_err *err)
+{
+    if (e->config->candidate.template_dir == NULL) {
+        return err_set(err, ORCH_E_UNAVAILABLE, "candidate.project: evolving a whole project is not built yet; use "
+                                                "candidate.template");
+    }
+    struct config_findings f = {0};
+    int code = template_load(e->config->candidate.template_dir, &e->template, &f, err);
+    const char *root = e->config->candidate.start_from != NULL ? e->config->candidate.start_from
+                                                               : e->config->candidate.template_dir;
+    e->root_dir = xstrdup(root);
+    return with_findings(e->call, &f, code, err);
+}
+
+int engine_load(struct engine *e, const struct verb_call *call, const char *config_path, char *const *overrides,
+                struct orch_err *err)
+{
+    *e = (struct engine){.call = call, .clock = call->clock, .trouble = json_array()};
+    e->began_ns = clock_mono_ns(&e->clock);
+    struct config_findings f = {0};
+    int code = run_config_load(config_path, overrides, &e->config, &f, err);
+    TRY(with_findings(call, &f, code, err));
+    TRY(load_operator(e, err));
+    TRY(load_tasks(e, err));
+    TRY(load_template(e, err));
+    return layout_find(e->config->file, verb_option_value(call, "project"), e->config->state_dir, &e->layout, err);
+}
+
+/* ------------------------------------------------------------------ fingerprint */
+
+static int add_program(json_t *into, const char *key, char *const *command, const char *dir, struct orch_err *err)
+{
+    if (command[0] == NULL) {
+        return 0;
+    }
+    char digest[DIGEST_TEXT_MAX];
+    TRY(program_digest_now(command, dir, digest, err));
+    json_set_str(into, key, digest);
+    return 0;
+}
+
+static int add_tree(json_t *into, const char *key, const char *path, struct orch_err *err)
+{
+    if (path == NULL) {
+        return 0;
+    }
+    char digest[DIGEST_TEXT_MAX];
+    TRY(tree_digest(path, digest, err));
+    json_set_str(into, key, digest);
+    return 0;
+}
+
+int engine_meaning(struct engine *e, const char *kind, json_t *more, struct orch_err *err)
+{
+    const struct run_config *c = e->config;
+    json_t *doc = json_object();
+    e->meaning = doc;
+    json_set_str(doc, "kind", kind);
+    json_set_take(doc, "config", run_config_meaning(c));
+    json_t *data = json_object();
+    json_set_take(doc, "data", data);
+    json_set_str(data, "tasks", tasks_digest(e->tasks));
+    for (int s = 0; s < TASKS_SPLIT_COUNT; s++) {
+        json_set_str(data, tasks_split_names[s], tasks_split_digest(e->tasks, (enum tasks_split)s));
+    }
+    json_t *contents = json_object();
+    json_set_take(doc, "contents", contents);
+    TRY(add_program(contents, "task.command", c->task.command, c->dir, err));
+    TRY(add_program(contents, "judge.command", c->judge.command, c->dir, err));
+    TRY(add_program(contents, "evolver.command", c->evolver.command, c->dir, err));
+    TRY(add_program(contents, "template.check", e->template.check_command, c->candidate.template_dir, err));
+    TRY(add_tree(contents, "template", c->candidate.template_dir, err));
+    TRY(add_tree(contents, "start_from", c->candidate.start_from, err));
+    TRY(add_tree(contents, "task_info", c->task_info, err));
+    for (size_t i = 0; c->judge.tests[i] != NULL; i++) {
+        AUTO_FREE char *key = xasprintf("judge.tests[%zu]", i);
+        TRY(add_tree(contents, key, c->judge.tests[i], err));
+    }
+    if (more != NULL) {
+        json_set_take(doc, "eval", more);
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------ create, adopt */
+
+static int open_parts(struct engine *e, enum record_mode mode, struct orch_err *err)
+{
+    e->run_dir = layout_run_dir(&e->layout, e->run_id);
+    e->local_dir = layout_local_dir(&e->layout, e->run_id);
+    TRY(lock_take(e->run_dir, &e->lock, err));
+    TRY(fd_mkdirs(e->local_dir, 0700, err));
+    e->redactor = redact_new(e->call->environ);
+    TRY(record_open(e->run_dir, mode, &e->clock, &e->record, err));
+    AUTO_FREE char *objects = path_join(e->run_dir, RUN_OBJECTS);
+    TRY(objects_open(objects, e->record, e->redactor, &e->objects, err));
+    AUTO_FREE char *versions = path_join(e->run_dir, RUN_VERSIONS);
+    return versions_create(NULL, versions, &e->versions, err);
+}
+
+static int write_config(const struct engine *e, struct orch_err *err)
+{
+    AUTO_FREE char *shown = run_config_show(e->config);
+    AUTO_FREE char *text = redact_text(e->redactor, shown);
+    AUTO_FREE char *path = path_join(e->run_dir, RUN_CONFIG);
+    return durable_write_path(path, text, strlen(text), 0600, err);
+}
+
+static int write_meta(struct engine *e, const char *kind, struct orch_err *err)
+{
+    char fingerprint[FINGERPRINT_MAX];
+    fingerprint_of(e->meaning, fingerprint);
+    AUTO_FREE char *document = json_canonical(e->meaning);
+    AUTO_FREE char *seed = xasprintf("%lld", (long long)e->config->seed);
+    char created[CLOCK_TEXT_MAX];
+    const struct {
+        const char *key, *value;
+    } facts[] = {
+        {"run_id", e->run_id},
+        {"name", e->config->name},
+        {"kind", kind},
+        {"fingerprint", fingerprint},
+        {"fingerprint_document", document},
+        {"seed", seed},
+        {"config_file", e->config->file},
+        {"environment", config_environment_names[e->config->task.environment.kind]},
+        {"created", clock_iso(clock_wall_ns(&e->clock), created)},
+        {"orch_version", ORCH_VERSION},
+        {"state", "running"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(facts); i++) {
+        TRY(record_meta_set(e->record, facts[i].key, facts[i].value, RECORD_FSYNC(NULL, NULL), err));
+    }
+    return 0;
+}
+
+static void on_drain(uv_async_t *async)
+{
+    struct engine *e = async->data;
+    if (e->record != NULL) {
+        (void)record_drain(e->record);
+    }
+}
+
+static void notify_drain(void *arg)
+{
+    struct engine *e = arg;
+    (void)uv_async_send(&e->drain);
+}
+
+static int start_record(struct engine *e, struct orch_err *err)
+{
+    return record_start_writer(e->record, notify_drain, e, err);
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+    (void)signum;
+    struct engine *e = handle->data;
+    e->interrupts++;
+    if (e->interrupts > 1) {
+        _exit(130); /* the node reads the end of its stream and kills everything */
+    }
+    progress_line(e->progress, "stopping: running calls are ended and will be repeated; once more to quit at once");
+    if (e->batch != NULL) {
+        batch_stop(e->batch);
+    }
+}
+
+static bool print_event(void *arg, const struct event_row *row)
+{
+    struct engine *e = arg;
+    e->events_seen = row->seq;
+    char when[CLOCK_TEXT_MAX];
+    AUTO_JSON json_t *o = json_object();
+    json_set_int(o, "seq", row->seq);
+    json_set_str(o, "time", clock_iso(row->wall_ns, when));
+    json_set_str(o, "event", row->kind);
+    json_set_str(o, "subject", row->subject);
+    json_t *data = json_loads(row->data, 0, NULL);
+    json_set_take(o, "data", data != NULL ? data : json_null());
+    AUTO_FREE char *line = json_dumps(o, JSON_COMPACT);
+    puts(line != NULL ? line : "{}");
+    return true;
+}
+
+static void print_events(struct engine *e)
+{
+    struct orch_err err = ERR_INIT;
+    if (e->call->json && e->record != NULL && record_events(e->record, e->events_seen, 0, print_event, e, &err) == 0) {
+        (void)fflush(stdout);
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct engine *e = timer->data;
+    progress_tick(e->progress);
+    print_events(e);
+}
+
+static void start_loop(struct engine *e)
+{
+    if (e->loop_ready) {
+        return;
+    }
+    char threads[16];
+    int64_t n = e->config->task.concurrency * 2 + 4;
+    (void)snprintf(threads, sizeof threads, "%d", n > 64 ? 64 : (int)n);
+    (void)setenv("UV_THREADPOOL_SIZE", threads, 1); /* read once, at the first use */
+    (void)uv_loop_init(&e->loop);
+    e->drain.data = e->on_int.data = e->on_term.data = e->tick.data = e;
+    (void)uv_async_init(&e->loop, &e->drain, on_drain);
+    (void)uv_signal_init(&e->loop, &e->on_int);
+    (void)uv_signal_init(&e->loop, &e->on_term);
+    (void)uv_signal_start(&e->on_int, on_signal, SIGINT);
+    (void)uv_signal_start(&e->on_term, on_signal, SIGTERM);
+    (void)uv_timer_init(&e->loop, &e->tick);
+    (void)uv_timer_start(&e->tick, on_tick, TICK_MS, TICK_MS);
+    e->progress = progress_new(e->call);
+    e->loop_ready = true;
+}
+
+int engine_create(struct engine *e, const char *kind, struct orch_err *err)
+{
+    TRY(layout_make(&e->layout, err));
+    TRY(layout_run_create(&e->layout, e->config->name, &e->clock, &e->run_id, err));
+    TRY(open_parts(e, RECORD_CREATE, err));
+    TRY(write_config(e, err));
+    start_loop(e);
+    TRY(start_record(e, err));
+    return write_meta(e, kind, err);
+}
+
+int engine_adopt(struct engine *e, const char *run_id, struct orch_err *err)
+{
+    e->run_id = xstrdup(run_id);
+    TRY(open_parts(e, RECORD_WRITE, err));
+    start_loop(e);
+    TRY(start_record(e, err));
+    int64_t head = 0;
+    char hash[65];
+    TRY(record_head(e->record, &head, hash, err));
+    e->events_seen = head;
+    TRY(record_event(e->record, "run.resumed", "run", "{}", NULL, err));
+    return record_meta_set(e->record, "state", "running", RECORD_FSYNC(NULL, NULL), err);
+}
+
+/* ------------------------------------------------------------------ awaiting */
+
+void engine_await(struct engine *e, const bool *done)
+{
+    while (!*done) {
+        (void)uv_run(&e->loop, UV_RUN_ONCE);
+    }
+}
+
+struct job {
+    uv_work_t work;
+    void (*fn)(void *arg);
+    void *arg;
+    bool done;
+};
+
+static void job_run(uv_work_t *work)
+{
+    struct job *j = work->data;
+    j->fn(j->arg);
+}
+
+static void job_done(uv_work_t *work, int status)
+{
+    (void)status;
+    struct job *j = work->data;
+    j->done = true;
+}
+
+void engine_work(struct engine *e, void (*fn)(void *arg), void *arg)
+{
+    struct job j = {.fn = fn, .arg = arg};
+    j.work.data = &j;
+    if (uv_queue_work(&e->loop, &j.work, job_run, job_done) != 0) {
+        fn(arg);
+        return;
+    }
+    engine_await(e, &j.done);
+}
+
+int engine_check(const struct engine *e, struct orch_err *err)
+{
+    return e->interrupts > 0 ? err_set(err, ORCH_E_INTERRUPTED, "stopped by a signal") : 0;
+}
+
+struct flush_job {
+    struct record *record;
+    int code;
+    struct orch_err err;
+};
+
+static void flush_run(void *arg)
+{
+    struct flush_job *j = arg;
+    j->code = record_flush(j->record, &j->err);
+}
+
+int engine_settle(struct engine *e, struct orch_err *err)
+{
+    struct flush_job j = {.record = e->record, .err = ERR_INIT};
+    engine_work(e, flush_run, &j);
+    (void)record_drain(e->record);
+    print_events(e);
+    if (j.code < 0) {
+        *err = j.err;
+    }
+    return j.code;
+}
+
+struct put_wait {
+    bool done;
+    struct orch_err err;
+    char *source;
+};
+
+static void put_done(struct environment *env, const struct put_result *r, void *arg)
+{
+    (void)env;
+    struct put_wait *w = arg;
+    w->err = r->err;
+    w->source = r->err.code == 0 ? xstrdup(r->source) : NULL;
+    w->done = true;
+}
+
+int engine_put(struct engine *e, const char *dir, char **ret_source, struct orch_err *err)
+{
+    struct put_wait w = {.err = ERR_INIT};
+    TRY(environment_put(e->environment, dir, put_done, &w, err));
+    engine_await(e, &w.done);
+    if (w.err.code < 0) {
+        *err = w.err;
+        return err_wrap(err, "hand over %s", dir);
+    }
+    *ret_source = w.source;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ directories */
+
+int engine_fresh_dir(struct engine *e, const char *name, char **ret, struct orch_err *err)
+{
+    AUTO_FD int local = fd_open(e->local_dir, O_RDONLY | O_DIRECTORY, 0, err);
+    TRY(local);
+    TRY(fd_remove_tree(local, name, err));
+    char *path = path_join(e->local_dir, name);
+    int code = fd_mkdirs(path, 0755, err);
+    if (code < 0) {
+        free(path);
+        return code;
+    }
+    *ret = path;
+    return 0;
+}
+
+struct checkout_job {
+    struct engine *e;
+    const char *sha;
+    const char *name;
+    char *dir;
+    int code;
+    struct orch_err err;
+};
+
+static int checkout(struct checkout_job *j)
+{
+    AUTO_FREE char *partial_name = xasprintf("%s.new", j->name);
+    AUTO_FREE char *partial = NULL;
+    TRY(engine_fresh_dir(j->e, partial_name, &partial, &j->err));
+    AUTO_FD int fd = fd_open(partial, O_RDONLY | O_DIRECTORY, 0, &j->err);
+    TRY(fd);
+    TRY(versions_checkout(j->e->versions, j->sha, fd, &j->err));
+    if (rename(partial, j->dir) < 0) {
+        return err_errno(&j->err, ORCH_E_IO, "rename %s", partial);
+    }
+    return 0;
+}
+
+static void checkout_run(void *arg)
+{
+    struct checkout_job *j = arg;
+    j->code = access(j->dir, F_OK) == 0 ? 0 : checkout(j);
+}
+
+int engine_version(struct engine *e, int64_t number, const char *sha, const char **ret_source, char **ret_dir,
+                   struct orch_err *err)
+{
+    AUTO_FREE char *name = xasprintf("version-%.16s", sha);
+    AUTO_FREE char *dir = path_join(e->local_dir, name);
+    struct checkout_job j = {.e = e, .sha = sha, .name = name, .dir = dir, .err = ERR_INIT};
+    engine_work(e, checkout_run, &j);
+    if (j.code < 0) {
+        *err = j.err;
+        return err_wrap(err, "check out version %lld", (long long)number);
+    }
+    size_t index = (size_t)number;
+    if (index >= e->version_source_count) {
+        e->version_sources = xrealloc(e->version_sources, (index + 1) * sizeof *e->version_sources);
+        while (e->version_source_count <= index) {
+            e->version_sources[e->version_source_count++] = NULL;
+        }
+    }
+    if (e->version_sources[index] == NULL) {
+        TRY(engine_put(e, dir, &e->version_sources[index], err));
+    }
+    if (ret_source != NULL) {
+        *ret_source = e->version_sources[index];
+    }
+    if (ret_dir != NULL) {
+        *ret_dir = take(dir);
+    }
+    return 0;
+}
+
+void engine_sandbox_record(const struct engine *e, const char *role, int64_t n, const json_t *document)
+{
+    AUTO_FREE char *path = xasprintf("%s/" RUN_SANDBOX "/%s-%lld.json", e->run_dir, role, (long long)n);
+    AUTO_FREE char *text = json_pretty(document);
+    AUTO_FREE char *clean = redact_text(e->redactor, text);
+    struct orch_err err = ERR_INIT;
+    AUTO_FD int fd = fd_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600, &err);
+    if (fd >= 0) {
+        (void)!fd_write_all(fd, clean, strlen(clean), &err); /* the record holds the same; this is the copy to read */
+    }
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine: everything a run owns while it works. One loop, one record, one
+ * environment. Verbs and the trainer are plain sequential code that awaits what
+ * the loop does; trials are asynchronous (trial.h). Loop thread only.
+ */
+#ifndef ORCH_ORCHESTRATOR_ENGINE_H
+#define ORCH_ORCHESTRATOR_ENGINE_H
+
+#include "backends/environment.h"
+#include "config/operator.h"
+#include "config/run_config.h"
+#include "config/tasks.h"
+#include "orchestrator/progress.h"
+#include "orchestrator/verb.h"
+#include "roles/program.h"
+#include "roles/template.h"
+#include "state/layout.h"
+#include "state/lock.h"
+#include "state/objects.h"
+#include "state/record.h"
+#include "state/versions.h"
+
+#include <uv.h>
+
+/* A program of a role and where an environment shows its staged files. */
+struct role_program {
+    struct program program;
+    char *source; /* grant source; NULL: nothing staged */
+};
+
+struct engine {
+    const struct verb_call *call;
+    struct clock clock;
+    struct run_config *config;
+    struct operator_config *operator_config;
+    struct tasks *tasks;
+    struct template template;
+    char *root_dir; /* absolute directory of the root version: template, or start_from */
+    struct layout layout;
+    json_t *meaning; /* fingerprint document */
+
+    char *run_id; /* NULL before engine_create or engine_adopt */
+    char *run_dir;
+    char *local_dir; /* .state/local/<run>: raw handoffs, staged programs, checked out versions */
+    struct run_lock *lock;
+    struct record *record;
+    struct objects *objects;
+    struct redactor *redactor;
+    struct versions *versions;
+
+    uv_loop_t loop;
+    uv_async_t drain; /* the record's writer has completions */
+    uv_signal_t on_int;
+    uv_signal_t on_term;
+    uv_timer_t tick;
+    struct environment *environment;
+    struct role_program agent, judge, evolver, check;
+    char *tests_source;
+    char *task_info_source;
+    char *root_source;
+    char **version_sources; /* by version number; NULL entries: not put yet */
+    size_t version_source_count;
+
+    struct progress *progress;
+    struct batch *batch; /* the one that runs, for interrupts; borrowed */
+    int interrupts;      /* signals seen */
+    bool loop_ready;
+    int64_t events_seen; /* --json: printed up to this one */
+    int64_t began_ns;
+    json_t *trouble; /* findings of this process for the summary: array of text */
+};
+
+/* Loads config, operator config, tasks, template; finds the project. Prints findings itself. Frees nothing on
+ * failure: engine_close() is always called. */
+MUST_USE int engine_load(struct engine *e, const struct verb_call *call, const char *config_path,
+                         char *const *overrides, struct orch_err *err);
+/* Makes the fingerprint document: config, data, programs, template. Needs engine_load. */
+MUST_USE int engine_meaning(struct engine *e, const char *kind, json_t *more, struct orch_err *err);
+/* A new run of `kind` ("run", "eval"), or an existing one to go on with. Takes the lock, opens everything. */
+MUST_USE int engine_create(struct engine *e, const char *kind, struct orch_err *err);
+MUST_USE int engine_adopt(struct engine *e, const char *run_id, struct orch_err *err);
+/* Starts the loop's parts, the environment, and stages the programs. With `roles` only those needed. */
+MUST_USE int engine_start(struct engine *e, bool with_evolver, struct orch_err *err);
+/* Ends everything: environment, record, lock. Safe after any failure, also of engine_load. */
+void engine_close(struct engine *e);
+
+/* Runs the loop until *done. */
+void engine_await(struct engine *e, const bool *done);
+/* Runs fn(arg) on a worker thread and awaits it. */
+void engine_work(struct engine *e, void (*fn)(void *arg), void *arg);
+/* ORCH_E_INTERRUPTED once a signal was seen. */
+MUST_USE int engine_check(const struct engine *e, struct orch_err *err);
+/* Awaits that everything posted is committed. */
+MUST_USE int engine_settle(struct engine *e, struct orch_err *err);
+/* A directory as a grant source; owned by the caller. */
+MUST_USE int engine_put(struct engine *e, const char *dir, char **ret_source, struct orch_err *err);
+/* The frozen tree of a version as a grant source (borrowed; checked out once). *ret_dir (may be NULL) is owned. */
+MUST_USE int engine_version(struct engine *e, int64_t number, const char *sha, const char **ret_source, char **ret_dir,
+                            struct orch_err *err);
+/* local_dir/<name>, emptied if a dead predecessor left it; owned. */
+MUST_USE int engine_fresh_dir(struct engine *e, const char *name, char **ret, struct orch_err *err);
+/* Writes runs/<id>/sandbox/<role>-<n>.json. Any thread. */
+void engine_sandbox_record(const struct engine *e, const char *role, int64_t n, const json_t *document);
+
+/* Absolute path of a guest beside this program: build tree or installed. Owned. */
+char *engine_guest(const struct verb_call *call, const char *name);
+
+#endif
