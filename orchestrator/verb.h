@@ -77,6 +77,8 @@ json_t *verb_json(void);
 /* A whole number option: *ret is untouched when it was not given. ORCH_E_USAGE names the option. */
 MUST_USE int verb_option_int(const struct verb_call *call, const char *name, int64_t min, int64_t max, int64_t *ret,
                              struct orch_err *err);
+/* Columns of the terminal on standard output; 80 when it does not say. */
+size_t verb_output_width(void);
 /* A line for people on standard error; silent with --quiet and --json. */
 void verb_note(const struct verb_call *call, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
