@@ -105,10 +105,10 @@ static int unknown_option(const struct parser *p, const char *word, size_t len, 
     nearest_option(verb_common_options, name, &best, &near);
     const char *of = verb != NULL ? verb->name : "";
     if (near != NULL) {
-        return err_set(err, ORCH_E_USAGE, "orch%s%s: unknown option %s; did you mean --%s?", of[0] != '\0' ? " " : "",
-                       of, text, near);
+        return err_set(err, ORCH_E_USAGE, "%s%sunknown option %s; did you mean --%s?", of, of[0] != '\0' ? ": " : "",
+                       text, near);
     }
-    return err_set(err, ORCH_E_USAGE, "orch%s%s: unknown option %s", of[0] != '\0' ? " " : "", of, text);
+    return err_set(err, ORCH_E_USAGE, "%s%sunknown option %s", of, of[0] != '\0' ? ": " : "", text);
 }
 
 static void keep_option(struct verb_line *line, const char *name, const char *value)
@@ -174,15 +174,15 @@ static int incomplete_group(const struct parser *p, const char *word, const char
         }
     }
     if (second == NULL) {
-        return err_set(err, ORCH_E_USAGE, "orch %s: say what: %s", word, known.data);
+        return err_set(err, ORCH_E_USAGE, "%s: say what: %s", word, known.data);
     }
     AUTO_FREE char *text = shown(second);
     AUTO_FREE char *both = xasprintf("%s %.40s", word, second);
     char near[VERB_NAME_MAX];
     if (verb_nearest(p->table, both, near) != NULL) {
-        return err_set(err, ORCH_E_USAGE, "orch %s: unknown `%s`; did you mean `orch %s`?", word, text, near);
+        return err_set(err, ORCH_E_USAGE, "%s: unknown `%s`; did you mean `orch %s`?", word, text, near);
     }
-    return err_set(err, ORCH_E_USAGE, "orch %s: unknown `%s`; known: %s", word, text, known.data);
+    return err_set(err, ORCH_E_USAGE, "%s: unknown `%s`; known: %s", word, text, known.data);
 }
 
 /* The verb at p->at: one word or two. */
@@ -214,14 +214,14 @@ static int check_words(const struct verb_line *line, struct orch_err *err)
 {
     const struct verb *verb = line->verb;
     if (line->has_rest && !verb->takes_rest) {
-        return err_set(err, ORCH_E_USAGE, "orch %s takes nothing after --; usage: %s", verb->name, verb->usage);
+        return err_set(err, ORCH_E_USAGE, "%s takes nothing after --; usage: %s", verb->name, verb->usage);
     }
     if (line->arg_count < verb->min_args) {
-        return err_set(err, ORCH_E_USAGE, "orch %s needs more words; usage: %s", verb->name, verb->usage);
+        return err_set(err, ORCH_E_USAGE, "%s needs more words; usage: %s", verb->name, verb->usage);
     }
     if (line->arg_count > verb->max_args) {
         AUTO_FREE char *text = shown(line->args[verb->max_args]);
-        return err_set(err, ORCH_E_USAGE, "orch %s: unexpected `%s`; usage: %s", verb->name, text, verb->usage);
+        return err_set(err, ORCH_E_USAGE, "%s: unexpected `%s`; usage: %s", verb->name, text, verb->usage);
     }
     return 0;
 }
