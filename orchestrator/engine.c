@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/rng.h"
 #include "config/findings.h"
 #include "orchestrator/batch.h"
 #include "state/durable.h"
@@ -80,6 +81,7 @@ int engine_load(struct engine *e, const struct verb_call *call, const char *conf
 {
     *e = (struct engine){.call = call, .clock = call->clock, .trouble = json_array()};
     e->began_ns = clock_mono_ns(&e->clock);
+    e->overrides = strv_copy(overrides);
     struct config_findings f = {0};
     int code = run_config_load(config_path, overrides, &e->config, &f, err);
     TRY(with_findings(call, &f, code, err));
@@ -175,6 +177,8 @@ static int write_meta(struct engine *e, const char *kind, struct orch_err *err)
     fingerprint_of(e->meaning, fingerprint);
     AUTO_FREE char *document = json_canonical(e->meaning);
     AUTO_FREE char *seed = xasprintf("%lld", (long long)e->config->seed);
+    AUTO_JSON json_t *given = json_from_strv(e->overrides);
+    AUTO_FREE char *overrides = json_canonical(given);
     char created[CLOCK_TEXT_MAX];
     const struct {
         const char *key, *value;
@@ -186,6 +190,7 @@ static int write_meta(struct engine *e, const char *kind, struct orch_err *err)
         {"fingerprint_document", document},
         {"seed", seed},
         {"config_file", e->config->file},
+        {"overrides", overrides},
         {"environment", config_environment_names[e->config->task.environment.kind]},
         {"created", clock_iso(clock_wall_ns(&e->clock), created)},
         {"orch_version", ORCH_VERSION},
@@ -293,6 +298,19 @@ int engine_create(struct engine *e, const char *kind, struct orch_err *err)
     start_loop(e);
     TRY(start_record(e, err));
     return write_meta(e, kind, err);
+}
+
+int engine_create_place(struct engine *e, struct orch_err *err)
+{
+    TRY(layout_make(&e->layout, err));
+    char random[9];
+    random_name(random, sizeof random - 1);
+    AUTO_FREE char *name = xasprintf("check-%s", random);
+    e->run_id = take(name);
+    e->local_dir = layout_local_dir(&e->layout, e->run_id);
+    TRY(fd_mkdirs(e->local_dir, 0700, err));
+    start_loop(e);
+    return 0;
 }
 
 int engine_adopt(struct engine *e, const char *run_id, struct orch_err *err)

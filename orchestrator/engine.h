@@ -36,6 +36,7 @@ struct engine {
     struct operator_config *operator_config;
     struct tasks *tasks;
     struct template template;
+    char **overrides; /* as given: a resumed run applies them again */
     char *root_dir; /* absolute directory of the root version: template, or start_from */
     struct layout layout;
     json_t *meaning; /* fingerprint document */
@@ -80,7 +81,10 @@ MUST_USE int engine_meaning(struct engine *e, const char *kind, json_t *more, st
 /* A new run of `kind` ("run", "eval"), or an existing one to go on with. Takes the lock, opens everything. */
 MUST_USE int engine_create(struct engine *e, const char *kind, struct orch_err *err);
 MUST_USE int engine_adopt(struct engine *e, const char *run_id, struct orch_err *err);
-/* Starts the loop's parts, the environment, and stages the programs. With `roles` only those needed. */
+/* A place under .state/local without a run or a record, for `orch check`; then only engine_start_environment. */
+MUST_USE int engine_create_place(struct engine *e, struct orch_err *err);
+MUST_USE int engine_start_environment(struct engine *e, struct orch_err *err);
+/* Starts the environment and stages the programs, the evolver's only when it is asked for. */
 MUST_USE int engine_start(struct engine *e, bool with_evolver, struct orch_err *err);
 /* Ends everything: environment, record, lock. Safe after any failure, also of engine_load. */
 void engine_close(struct engine *e);
@@ -102,8 +106,5 @@ MUST_USE int engine_version(struct engine *e, int64_t number, const char *sha, c
 MUST_USE int engine_fresh_dir(struct engine *e, const char *name, char **ret, struct orch_err *err);
 /* Writes runs/<id>/sandbox/<role>-<n>.json. Any thread. */
 void engine_sandbox_record(const struct engine *e, const char *role, int64_t n, const json_t *document);
-
-/* Absolute path of a guest beside this program: build tree or installed. Owned. */
-char *engine_guest(const struct verb_call *call, const char *name);
 
 #endif

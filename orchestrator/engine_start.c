@@ -3,20 +3,15 @@
 #include "orchestrator/engine.h"
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "orchestrator/guests.h"
 #include "state/redact.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-
-char *engine_guest(const struct verb_call *call, const char *name)
-{
-    AUTO_FREE char *bin = path_dir(call->program);
-    AUTO_FREE char *built = xasprintf("%s/../backends/%s", bin, name);
-    return access(built, X_OK) == 0 ? path_normal(built) : xasprintf("%s/../libexec/orch/%s", bin, name);
-}
 
 struct start_wait {
     bool done;
@@ -31,12 +26,14 @@ static void started(struct environment *env, const struct environment_result *r,
     w->done = true;
 }
 
-static int start_environment(struct engine *e, struct orch_err *err)
+int engine_start_environment(struct engine *e, struct orch_err *err)
 {
     const struct config_environment *c = &e->config->task.environment;
-    AUTO_FREE char *node = engine_guest(e->call, "orch-node");
-    AUTO_FREE char *init = engine_guest(e->call, "orch-init");
+    AUTO_FREE char *node = NULL;
+    AUTO_FREE char *init = NULL;
     AUTO_FREE char *work = NULL;
+    TRY(guest_find(e->call->program, "orch-node", &node, err));
+    TRY(guest_find(e->call->program, "orch-init", &init, err));
     TRY(engine_fresh_dir(e, "node", &work, err));
     const char *covered[] = {e->layout.root, e->layout.state, NULL};
     struct environment_settings s = {
@@ -96,7 +93,7 @@ static int stage_tests(struct engine *e, struct orch_err *err)
 int engine_start(struct engine *e, bool with_evolver, struct orch_err *err)
 {
     const struct run_config *c = e->config;
-    TRY(start_environment(e, err));
+    TRY(engine_start_environment(e, err));
     TRY(stage(e, "agent", c->task.command, c->dir, &e->agent, err));
     TRY(stage(e, "judge", c->judge.command, c->dir, &e->judge, err));
     if (c->judge.mode != CONFIG_JUDGE_HOST) {
@@ -180,6 +177,7 @@ void engine_close(struct engine *e)
     free(e->run_dir);
     free(e->local_dir);
     free(e->root_dir);
+    strv_free(e->overrides);
     layout_done(&e->layout);
     template_done(&e->template);
     tasks_free(e->tasks);

@@ -10,6 +10,7 @@
 
 struct version_ref {
     int64_t number; /* VERSION_NONE: no adapter */
+    int64_t step;   /* that made it */
     char sha[VERSIONS_SHA_MAX];
     char tree[VERSIONS_SHA_MAX];
 };
