@@ -34,6 +34,9 @@ void objects_free(struct objects *o);
 void objects_release(struct objects **o);
 #define AUTO_OBJECTS __attribute__((cleanup(objects_release)))
 
+/* What it redacts with; borrowed, may be NULL. */
+const struct redactor *objects_redactor(const struct objects *o);
+
 enum keep_over { KEEP_REFUSE, KEEP_CUT, KEEP_OVER_COUNT }; /* more than max: ORCH_E_LIMIT, or the first max bytes */
 
 struct kept {

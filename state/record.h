@@ -138,8 +138,9 @@ enum exit_kind { EXIT_TABLE(X) EXIT_COUNT };
 RECORD_ENUMS(X)
 #undef X
 
-#define VERSION_NONE (-1) /* the no-adapter baseline; accepted versions are 0, 1, …; snapshots of rollouts -2, -3, … \
-                           */
+#define VERSION_NONE                                                                                                   \
+    (-1) /* the no-adapter baseline; accepted versions are 0, 1, …; snapshots of rollouts -2, -3, …                \
+          */
 
 /* ---- Opening -------------------------------------------------------------- */
 
@@ -448,7 +449,7 @@ MUST_USE int record_object_get(struct record *rec, const char *digest, int64_t *
 /* integrity_check, foreign keys, the hash chain, and that settled trials agree with their last event.
  * ORCH_E_DAMAGED says what is wrong first. */
 MUST_USE int record_check(struct record *rec, struct orch_err *err);
-/* Highest event number and its hash (64 hex digits, zeros when empty). */
+/* Highest event number and its hash (64 hex digits; 0 and "" when there is none). */
 MUST_USE int record_head(struct record *rec, int64_t *ret_seq, char ret_hash[65], struct orch_err *err);
 
 #endif

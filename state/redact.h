@@ -33,6 +33,10 @@ bool redact_bytes(const struct redactor *r, const void *data, size_t len, struct
 /* Owned copy of a text (a name, a message) redacted. */
 char *redact_text(const struct redactor *r, const char *text);
 
+/* Bytes of the longest form searched for, at least 1: a cut text may end inside a value unless so much more was seen.
+ */
+size_t redact_reach(const struct redactor *r);
+
 /* A stream: what could be the beginning of a value is held back until it is decided. */
 struct redact_stream {
     const struct redactor *redactor; /* borrowed */
