@@ -126,6 +126,7 @@ json_t *row_json_step(const struct step_row *row)
     json_set_take(o, "new_version", row->outcome != NULL ? json_integer(row->version) : json_null());
     json_set_str(o, "outcome", row->outcome);
     json_set_int(o, "tasks", (int64_t)row_json_length(row->order));
+    json_set_take(o, "data", row_json_value(row->data));
     set_time(o, "planned", row->planned_ns);
     set_time(o, "updated", row->updated_ns);
     return o;

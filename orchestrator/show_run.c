@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#define SUMMARY_MAX ((size_t)64 << 20)
+
 char *show_counts_text(const struct trial_counts *c)
 {
     AUTO_BUF struct buf b;
@@ -76,7 +78,8 @@ static void overview_init(struct overview *o, struct run_view *v)
     static const struct table_column steps[] = {
         {"STEP", TABLE_RIGHT},    {"BASE", TABLE_RIGHT},    {"TASKS", TABLE_RIGHT}, {"MEAN", TABLE_RIGHT},
         {"SCORED", TABLE_RIGHT},  {"LIMITED", TABLE_RIGHT}, {"INFRA", TABLE_RIGHT}, {"JUDGE", TABLE_RIGHT},
-        {"NOT RUN", TABLE_RIGHT}, {"STATE", TABLE_LEFT},    {"NEW", TABLE_RIGHT},   {NULL, TABLE_LEFT},
+        {"NOT RUN", TABLE_RIGHT}, {"STATE", TABLE_LEFT},    {"NEW", TABLE_RIGHT},   {"REASON", TABLE_CUT},
+        {NULL, TABLE_LEFT},
     };
     static const struct table_column evals[] = {
         {"SPLIT", TABLE_LEFT},    {"VERSION", TABLE_RIGHT}, {"STEP", TABLE_RIGHT},   {"REPEAT", TABLE_RIGHT},
@@ -169,6 +172,8 @@ static bool keep_step(void *arg, const struct step_row *row)
     } else {
         table_text(o->steps, NULL);
     }
+    AUTO_JSON json_t *data = row_json_value(row->data);
+    table_text(o->steps, json_get_str(data, "reason", ""));
     json_t *step = row_json_step(row);
     json_set_take(step, "counts", row_json_counts(&c));
     json_add_take(o->json_steps, step);
@@ -280,8 +285,20 @@ static const struct {
     {"outcome", "outcome"},   {"source_run", "source"},
     {"created", "created"},   {"environment", "environment"},
     {"seed", "seed"},         {"fingerprint", "fingerprint"},
-    {"selected", "selected"}, {"orch_version", "orch"},
+    {"adapter", "adapter"},   {"config_file", "config"},
+    {"orch_version", "orch"},
 };
+
+/* What the run ended with, as its summary says; nothing before there is one. *ret_final is NULL or a new reference. */
+static void read_final(const struct run_view *v, json_t **ret_final)
+{
+    struct orch_err err = ERR_INIT; /* a summary that is absent or unreadable is told by `orch check`, not here */
+    AUTO_JSON json_t *summary = NULL;
+    AUTO_FREE char *path = layout_run_path(&v->layout, v->id, RUN_SUMMARY);
+    if (json_parse_file(path, SUMMARY_MAX, &summary, &err) == 0 && json_is_object(json_get(summary, "final"))) {
+        *ret_final = json_incref(json_get(summary, "final"));
+    }
+}
 
 static char *liveness(const struct run_view *v, const char *state)
 {
@@ -306,6 +323,9 @@ static int facts_json(struct run_view *v, const char *state, json_t **ret, struc
         TRY(run_view_meta(v, facts[i].key, &value, err));
         json_set_str(run, facts[i].key, value[0] != '\0' ? value : NULL);
     }
+    json_t *final = NULL;
+    read_final(v, &final);
+    json_set_take(run, "final", final != NULL ? final : json_null());
     if (v->owner.held) {
         json_t *owner = json_object();
         json_set_int(owner, "pid", v->owner.pid);
@@ -326,6 +346,13 @@ static int print_facts(const struct verb_call *call, struct run_view *v, const c
         AUTO_FREE char *value = NULL;
         TRY(run_view_meta(v, facts[i].key, &value, err));
         show_fact(call, facts[i].label, value);
+    }
+    AUTO_JSON json_t *final = NULL;
+    read_final(v, &final);
+    if (final != NULL) {
+        AUTO_FREE char *text = xasprintf("version %" PRId64 " (%.12s)", json_get_int(final, "version", 0),
+                                         json_get_str(final, "commit", ""));
+        show_fact(call, "final", text);
     }
     show_fact(call, "directory", v->dir);
     return 0;
