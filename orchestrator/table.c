@@ -31,6 +31,7 @@ struct table *table_new(const struct table_column *columns)
     struct table *t = xcalloc(1, sizeof *t);
     t->cols = scols_new_table();
     must(t->cols != NULL);
+    must(scols_table_enable_noencoding(t->cols, 1) == 0); /* cells are escaped already, by our rules */
     for (size_t i = 0; columns[i].title != NULL && i < TABLE_COLUMNS_MAX; i++) {
         int flags = columns[i].align == TABLE_RIGHT ? SCOLS_FL_RIGHT
                     : columns[i].align == TABLE_CUT ? SCOLS_FL_TRUNC

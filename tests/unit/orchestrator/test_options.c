@@ -41,8 +41,10 @@ struct parsed {
     struct verb_line line;
 };
 
-static struct parsed parse(char *const *argv)
+/* The texts are literals; nothing writes into an argument vector. */
+static struct parsed parse(const char *const *texts)
 {
+    char *const *argv = (char *const *)(uintptr_t)texts;
     struct parsed p = {0};
     int argc = 0;
     while (argv[argc] != NULL) {
@@ -51,7 +53,7 @@ static struct parsed parse(char *const *argv)
     p.code = verb_line_parse(table, argc, argv, &p.line, &p.err);
     return p;
 }
-#define PARSE(...) parse((char *[]){"orch", __VA_ARGS__, NULL})
+#define PARSE(...) parse((const char *const[]){"orch", __VA_ARGS__, NULL})
 
 static void expect_usage(struct parsed p, const char *part)
 {
