@@ -139,44 +139,40 @@ static void add_bar(const struct progress_counts *c, size_t cells, struct buf *o
     buf_char(out, ']');
 }
 
-/* Appends `part` if it fits into what is left of the line. */
-static bool add_fitting(struct buf *out, const struct buf *part, size_t *left)
+static void add_score(const struct progress_counts *c, struct buf *out)
 {
-    size_t w = text_width(part->data, part->len);
-    if (w > *left) {
-        return false;
+    if (c->scores > 0) {
+        buf_fmt(out, "  mean %.4f", c->sum / (double)c->scores);
     }
-    *left -= w;
-    buf_add(out, part->data, part->len);
-    return true;
 }
 
+static void add_kinds(const struct progress_counts *c, struct buf *out)
+{
+    if (c->settled > 0) {
+        buf_str(out, "  ");
+        add_counts(c, false, out);
+    }
+}
+
+/* What follows the count, in the order in which it is wanted; what does not fit is left out. */
 static void add_tail(const struct progress_counts *c, size_t left, struct buf *out)
 {
-    AUTO_BUF struct buf part;
-    buf_init(&part, BUF_MAX_LINE);
-    if (c->settled > 0) {
-        buf_str(&part, "  ");
-        add_counts(c, false, &part);
+    static void (*const parts[])(const struct progress_counts *, struct buf *) = {
+        add_kinds,
+        add_rate,
+        add_left,
+        add_score,
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        AUTO_BUF struct buf part;
+        buf_init(&part, BUF_MAX_LINE);
+        parts[i](c, &part);
+        size_t w = text_width(part.data, part.len);
+        if (w <= left) {
+            left -= w;
+            buf_add(out, part.data, part.len);
+        }
     }
-    if (!add_fitting(out, &part, &left)) {
-        return;
-    }
-    buf_reset(&part);
-    if (c->scores > 0) {
-        buf_fmt(&part, "  mean %.4f", c->sum / (double)c->scores);
-    }
-    if (!add_fitting(out, &part, &left)) {
-        return;
-    }
-    buf_reset(&part);
-    add_rate(c, &part);
-    if (!add_fitting(out, &part, &left)) {
-        return;
-    }
-    buf_reset(&part);
-    add_left(c, &part);
-    (void)add_fitting(out, &part, &left);
 }
 
 void progress_live(const struct progress_counts *c, size_t width, struct buf *out)
@@ -188,8 +184,8 @@ void progress_live(const struct progress_counts *c, size_t width, struct buf *ou
     size_t title_width = text_width(c->title, title);
     size_t fixed = title_width + count.len;
     size_t spare = width > fixed ? width - fixed : 0;
-    /* A quarter of the line at most for the bar; without room for a short one there is none. */
-    size_t cells = width / 4 < BAR_MAX ? width / 4 : BAR_MAX;
+    /* A fifth of the line at most for the bar; without room for a short one there is none. */
+    size_t cells = width / 5 < BAR_MAX ? width / 5 : BAR_MAX;
     if (cells + 3 > spare) {
         cells = spare >= BAR_MIN + 3 ? spare - 3 : 0;
     }

@@ -24,8 +24,8 @@ struct progress_counts {
 /* Counts a result by the record's word; an unknown word counts as settled only. */
 void progress_count(struct progress_counts *c, const char *result, bool has_score, double score);
 
-/* "step 3/20 [####......] 12/30  10 scored, 1 limited  mean 0.5120  3.4/s  left 1m02s", at most `width` columns: what
- * does not fit goes from the end, then the bar, then the title is cut. */
+/* "step 3/20 [####......] 12/30  10 scored, 1 limited  3.4/s  left 1m02s  mean 0.5120", at most `width` columns: what
+ * does not fit is left out, then the bar, then the title is cut. */
 void progress_live(const struct progress_counts *c, size_t width, struct buf *out);
 /* The plain line while a batch works: "step 3/20: 12/30 trials, …". */
 void progress_plain(const struct progress_counts *c, struct buf *out);

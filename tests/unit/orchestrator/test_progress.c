@@ -42,7 +42,7 @@ Test(progress, the_live_line_has_bar_count_rate_and_time_left)
     progress_live(&c, 200, &b);
     /* 12 of 40 done, 8 in four seconds: 2.0/s, 28 left: 14 s */
     cr_assert_str_eq(b.data, "step 3/20 [#########.....................] 12/40  6 scored, 1 limited, 1 infrastructure"
-                             "  mean 0.4286  2.0/s  left 14.0s");
+                             "  2.0/s  left 14.0s  mean 0.4286");
     TEST_END();
 }
 
