@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
+#include "config/units.h"
 #include "orchestrator/run_view.h"
 #include "orchestrator/verbs.h"
 #include "state/versions.h"
@@ -32,10 +33,8 @@ static bool keep_newest(void *arg, const struct version_add *row, int64_t added_
 /* "v3", "3" → 3; INT64_MIN for anything else. */
 static int64_t number_of(const char *selector)
 {
-    const char *digits = selector[0] == 'v' ? selector + 1 : selector;
     int64_t n = 0;
-    char end = '\0';
-    return digits[0] >= '0' && digits[0] <= '9' && sscanf(digits, "%9" SCNd64 "%c", &n, &end) == 1 ? n : INT64_MIN;
+    return units_int(selector[0] == 'v' ? selector + 1 : selector, &n) == NULL && n >= 0 ? n : INT64_MIN;
 }
 
 /* Which two versions: both named; one named: what it changed; none: from the root to the newest accepted one. */
@@ -153,6 +152,7 @@ static int run(const struct verb_call *call)
 
 static const struct verb_option options[] = {
     {"raw", NULL, "bytes as they are (not to a terminal)"},
+    RUN_VIEW_OPTION,
     {NULL, NULL, NULL},
 };
 

@@ -59,6 +59,7 @@ static const struct verb_option options[] = {
     {"normalize", NULL, "only what the run means: no times, ids, paths, usage; equal runs export equal bytes"},
     {"calls", NULL, "with the calls"},
     {"events", NULL, "with the events"},
+    RUN_VIEW_OPTION,
     {NULL, NULL, NULL},
 };
 

@@ -24,9 +24,15 @@ static char *name_from(const char *folder)
     char name[NAME_MAX_LEN + 1];
     size_t n = 0;
     for (const char *c = folder; *c != '\0' && n < NAME_MAX_LEN; c++) {
-        char low = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
-        bool good = (low >= 'a' && low <= 'z') || (low >= '0' && low <= '9') || (n > 0 && strchr("._-", low) != NULL);
-        if (good) {
+        static const char upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        static const char lower[] = "abcdefghijklmnopqrstuvwxyz";
+        const char *at = strchr(upper, *c);
+        char low = *c;
+        if (at != NULL) {
+            low = lower[at - upper];
+        }
+        bool plain = strchr(lower, low) != NULL || strchr("0123456789", low) != NULL;
+        if (plain || (n > 0 && strchr("._-", low) != NULL)) {
             name[n++] = low;
         } else if (n > 0 && name[n - 1] != '-') {
             name[n++] = '-';

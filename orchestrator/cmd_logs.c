@@ -17,7 +17,7 @@
 #define POLL_MS 200
 #define EVENTS_AT_ONCE 1000
 #define STREAM_MAX ((size_t)64 << 20) /* of one stored output that is shown escaped */
-#define PART_DEFAULT (32 * 1024)      /* bytes shown from each end */
+#define PART_DEFAULT INT64_C(32768)   /* bytes shown from each end */
 #define PART_MAX ((int64_t)32 << 20)
 #define EVENT_DATA_MAX 300
 #define CHUNK 65536
@@ -396,6 +396,7 @@ static const struct verb_option options[] = {
     {"bytes", "N", "show so many bytes from each end of an output (default 32768)"},
     {"full", NULL, "show the whole output"},
     {"raw", NULL, "bytes as they are, without headings (not to a terminal)"},
+    RUN_VIEW_OPTION,
     {NULL, NULL, NULL},
 };
 

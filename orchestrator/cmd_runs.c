@@ -162,6 +162,7 @@ static int run(const struct verb_call *call)
 static const struct verb_option options[] = {
     {"name", "NAME", "only runs of this name"},
     {"limit", "N", "the newest N (default 100)"},
+    RUN_VIEW_OPTION,
     {NULL, NULL, NULL},
 };
 

@@ -35,6 +35,7 @@ static const struct verb_option options[] = {
     {"split", "SPLIT", "with --trials: train, val, test or rollout"},
     {"result", "KIND", "with --trials: scored, agent-limit, infrastructure-error, judge-error or not-run"},
     {"task", "ID", "with --trials: only of this task"},
+    RUN_VIEW_OPTION,
     {NULL, NULL, NULL},
 };
 

@@ -20,6 +20,18 @@
 
 extern char **environ;
 
+/* getenv(3) may not be used beside threads; this may be used anywhere. NULL when it is not set. */
+static const char *variable(const char *name)
+{
+    size_t len = strlen(name);
+    for (char **e = environ; e != NULL && *e != NULL; e++) {
+        if (strncmp(*e, name, len) == 0 && (*e)[len] == '=') {
+            return *e + len + 1;
+        }
+    }
+    return NULL;
+}
+
 /* A descriptor 0, 1 or 2 that is closed would be taken by the first file that is opened, and messages written into it.
  */
 static void open_standard_fds(void)
@@ -50,7 +62,7 @@ static void raise_descriptors(void)
 /* The plan lives as long as the process: fault points read it without a lock. */
 static int install_faults(struct orch_err *err)
 {
-    const char *text = getenv("ORCH_FAULT");
+    const char *text = variable("ORCH_FAULT");
     if (text == NULL || text[0] == '\0') {
         return 0;
     }
@@ -72,14 +84,14 @@ static char *program_path(void)
 
 static bool can_redraw(void)
 {
-    const char *term = getenv("TERM");
+    const char *term = variable("TERM");
     return isatty(STDERR_FILENO) && term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
 }
 
 static bool may_color(void)
 {
-    const char *no = getenv("NO_COLOR");
-    const char *term = getenv("TERM");
+    const char *no = variable("NO_COLOR");
+    const char *term = variable("TERM");
     return isatty(STDOUT_FILENO) && (no == NULL || no[0] == '\0') && term != NULL && strcmp(term, "dumb") != 0;
 }
 
@@ -103,7 +115,7 @@ static int finish_output(int status)
         bad = true;
     }
     if (bad && errno != EPIPE && errno != 0) {
-        (void)fprintf(stderr, "orch: standard output: %s\n", strerror(errno));
+        (void)fprintf(stderr, "orch: standard output: %m\n");
         return status != 0 ? status : 1;
     }
     return status;

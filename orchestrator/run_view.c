@@ -12,7 +12,7 @@
 
 int run_view_project(const struct verb_call *call, struct layout *ret, struct orch_err *err)
 {
-    return layout_find(NULL, verb_option_value(call, "project"), NULL, ret, err);
+    return layout_find(NULL, verb_option_value(call, "project"), verb_option_value(call, "state-dir"), ret, err);
 }
 
 int run_view_open_id(const struct verb_call *call, const struct layout *layout, const char *id, struct run_view *ret,

@@ -8,6 +8,12 @@
 #include "state/lock.h"
 #include "state/record.h"
 
+/* The option of every verb that looks, for its table: a config may have put the state elsewhere. */
+#define RUN_VIEW_OPTION                                                                                                \
+    {                                                                                                                  \
+        "state-dir", "DIR", "where the state is, if the config sets state_dir (default: .state)"                       \
+    }
+
 struct run_view {
     struct layout layout;
     char *id;

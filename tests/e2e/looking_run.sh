@@ -82,7 +82,7 @@ expect_exit "exports" 0 "$ORCH" export latest --normalize
 expect_equal "the same bytes" "$normal" "$OUT"
 
 # ---- a run that works, then is killed
-printf '#!/bin/sh\nmkdir -p output\nprintf "\\033]0;stolen\\007 \\377 text\\n"\nread -r _ </w/never 2>/dev/null\nsleep 300\n' >slow
+printf '#!/bin/sh\nmkdir -p output\nprintf "\\033]0;stolen\\007 \\377 text\\n"\nsleep 300\n' >slow
 chmod +x slow
 spawn "$ORCH" run run.yaml --new name=slow 'task.command=[./slow]' task.timeout=5m
 owner=$SPAWNED
