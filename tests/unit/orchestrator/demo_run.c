@@ -15,21 +15,26 @@
 #include <unistd.h>
 
 static struct orch_err err;
-#define GOOD(call) cr_assert_geq((call), 0, "%s", err.message)
+
+/* The demo is not what is tested: whatever fails here ends the test. */
+static void good(int code)
+{
+    cr_assert_geq(code, 0, "%s", err.message);
+}
 
 void demo_make(struct demo *d)
 {
     *d = (struct demo){.dir = test_dir_new(), .clock = clock_system()};
-    GOOD(layout_find(NULL, d->dir.path, NULL, &d->layout, &err));
-    GOOD(layout_make(&d->layout, &err));
-    GOOD(layout_run_create(&d->layout, "demo", &d->clock, &d->id, &err));
+    good(layout_find(NULL, d->dir.path, NULL, &d->layout, &err));
+    good(layout_make(&d->layout, &err));
+    good(layout_run_create(&d->layout, "demo", &d->clock, &d->id, &err));
     d->run_dir = layout_run_dir(&d->layout, d->id);
-    GOOD(record_open(d->run_dir, RECORD_CREATE, &d->clock, &d->record, &err));
-    GOOD(record_start_writer(d->record, NULL, NULL, &err));
-    GOOD(record_meta_set(d->record, "run_id", d->id, NULL, &err));
-    GOOD(record_meta_set(d->record, "name", "demo", NULL, &err));
-    GOOD(record_meta_set(d->record, "kind", "run", NULL, &err));
-    GOOD(record_meta_set(d->record, "state", "running", NULL, &err));
+    good(record_open(d->run_dir, RECORD_CREATE, &d->clock, &d->record, &err));
+    good(record_start_writer(d->record, NULL, NULL, &err));
+    good(record_meta_set(d->record, "run_id", d->id, NULL, &err));
+    good(record_meta_set(d->record, "name", "demo", NULL, &err));
+    good(record_meta_set(d->record, "kind", "run", NULL, &err));
+    good(record_meta_set(d->record, "state", "running", NULL, &err));
     struct version_add root = {.number = 0, .state = VERSION_ACCEPTED, .sha = "1234567890", .tree = "abcdef"};
     struct trial_key keys[] = {
         {.task = "a", .sample = 0, .split = SPLIT_TRAIN},
@@ -37,17 +42,17 @@ void demo_make(struct demo *d)
         {.task = "b", .sample = 0, .split = SPLIT_TRAIN},
     };
     int64_t first = 0;
-    GOOD(record_version_add(d->record, &root, NULL, &err));
-    GOOD(record_step_plan(d->record, 0, 0, "[\"a\",\"b\"]", NULL, &err));
-    GOOD(record_trial_plan(d->record, keys, ARRAY_LEN(keys), &first, NULL, &err));
+    good(record_version_add(d->record, &root, NULL, &err));
+    good(record_step_plan(d->record, 0, 0, "[\"a\",\"b\"]", NULL, &err));
+    good(record_trial_plan(d->record, keys, ARRAY_LEN(keys), &first, NULL, &err));
     cr_assert_eq(first, 1);
-    GOOD(record_flush(d->record, &err));
+    good(record_flush(d->record, &err));
 }
 
 static void advance_trial(struct demo *d, int64_t trial)
 {
     for (int phase = PHASE_INTENT; phase <= PHASE_COLLECTED; phase++) {
-        GOOD(record_trial_phase(d->record, trial, (enum phase)phase, NULL, &err));
+        good(record_trial_phase(d->record, trial, (enum phase)phase, NULL, &err));
     }
 }
 
@@ -58,14 +63,14 @@ static void add_call(struct demo *d, int64_t trial, const char *out, const char 
     struct kept kept_out;
     struct kept kept_err;
     int64_t call = 0;
-    GOOD(objects_open(dir, d->record, NULL, &objects, &err));
-    GOOD(objects_keep(objects, out, strlen(out), 1 << 20, KEEP_CUT, &kept_out, &err));
-    GOOD(objects_keep(objects, errors, strlen(errors), 1 << 20, KEEP_CUT, &kept_err, &err));
+    good(objects_open(dir, d->record, NULL, &objects, &err));
+    good(objects_keep(objects, out, strlen(out), 1 << 20, KEEP_CUT, &kept_out, &err));
+    good(objects_keep(objects, errors, strlen(errors), 1 << 20, KEEP_CUT, &kept_err, &err));
     struct call_plan plan = {
         .kind = CALL_TASK, .trial = trial, .incarnation = 1, .step = 0, .environment = "host", .spec = "{}"};
-    GOOD(record_call_plan(d->record, &plan, &call, NULL, &err));
+    good(record_call_plan(d->record, &plan, &call, NULL, &err));
     for (int phase = PHASE_INTENT; phase <= PHASE_COLLECTED; phase++) {
-        GOOD(record_call_phase(d->record, call, (enum phase)phase, NULL, NULL, &err));
+        good(record_call_phase(d->record, call, (enum phase)phase, NULL, NULL, &err));
     }
     struct record_call_result result = {
         .exit = EXIT_EXITED,
@@ -75,7 +80,7 @@ static void add_call(struct demo *d, int64_t trial, const char *out, const char 
         .stderr_digest = kept_err.digest,
         .usage = {.wall_ns = 1500 * NS_PER_MS, .cpu_ns = -1, .rss_bytes = 4 << 20},
     };
-    GOOD(record_call_settle(d->record, call, &result, NULL, &err));
+    good(record_call_settle(d->record, call, &result, NULL, &err));
 }
 
 static void add_versions(struct demo *d)
@@ -85,15 +90,15 @@ static void add_versions(struct demo *d)
     AUTO_TEST_DIR struct test_dir tree = test_dir_new();
     struct version_id root;
     struct version_id next;
-    GOOD(versions_create(NULL, dir, &versions, &err));
+    good(versions_create(NULL, dir, &versions, &err));
     test_write(&tree, "rules.txt", "one\n");
     struct version_commit commit = {.dirfd = tree.fd, .message = "root", .tag = "v0", .wall_ns = NS_PER_S};
-    GOOD(versions_commit(versions, &commit, &root, &err));
+    good(versions_commit(versions, &commit, &root, &err));
     test_write(&tree, "rules.txt", "one\ntwo \x1b[31mred\n");
     char *parents[] = {root.sha, NULL};
     commit = (struct version_commit){
         .dirfd = tree.fd, .parents = parents, .message = "step 0", .tag = "v1", .wall_ns = 2 * NS_PER_S};
-    GOOD(versions_commit(versions, &commit, &next, &err));
+    good(versions_commit(versions, &commit, &next, &err));
     int64_t parent = 0;
     struct version_add add = {.number = 1,
                               .state = VERSION_ACCEPTED,
@@ -102,7 +107,7 @@ static void add_versions(struct demo *d)
                               .parent_count = 1,
                               .sha = next.sha,
                               .tree = next.tree};
-    GOOD(record_version_add(d->record, &add, NULL, &err));
+    good(record_version_add(d->record, &add, NULL, &err));
 }
 
 void demo_fill(struct demo *d)
@@ -116,18 +121,18 @@ void demo_fill(struct demo *d)
                                   .feedback = "half\nright \x1b[5m",
                                   .grade = "confined",
                                   .elapsed_ns = 2 * NS_PER_S};
-    GOOD(record_trial_settle(d->record, 1, &scored, NULL, &err));
+    good(record_trial_settle(d->record, 1, &scored, NULL, &err));
     struct trial_result limited = {.kind = RESULT_LIMIT,
                                    .reason = "timeout",
                                    .reason_text = "took too long",
                                    .reason_value = 10.5,
                                    .reason_limit = 10,
                                    .grade = "confined"};
-    GOOD(record_trial_settle(d->record, 2, &limited, NULL, &err));
+    good(record_trial_settle(d->record, 2, &limited, NULL, &err));
     add_versions(d);
-    GOOD(record_step_settle(d->record, 0, "accepted", 1, "{\"reason\":\"better\"}", NULL, &err));
-    GOOD(record_meta_set(d->record, "state", "finished", NULL, &err));
-    GOOD(record_close(take(d->record), &err));
+    good(record_step_settle(d->record, 0, "accepted", 1, "{\"reason\":\"better\"}", NULL, &err));
+    good(record_meta_set(d->record, "state", "finished", NULL, &err));
+    good(record_close(take(d->record), &err));
 }
 
 void demo_done(struct demo *d)
@@ -143,7 +148,7 @@ void demo_done(struct demo *d)
 static int redirect(FILE *stream, int *ret_saved)
 {
     (void)fflush(stream);
-    *ret_saved = dup(fileno(stream));
+    *ret_saved = fcntl(fileno(stream), F_DUPFD_CLOEXEC, 3);
     char path[] = "/tmp/orch-captured-XXXXXX";
     int file = mkstemp(path);
     cr_assert_geq(file, 0);
@@ -159,7 +164,7 @@ static char *restore(FILE *stream, int file, int saved)
     (void)fflush(stream);
     cr_assert_geq(dup2(saved, fileno(stream)), 0);
     cr_assert_eq(lseek(file, 0, SEEK_SET), 0);
-    GOOD(fd_read_all(file, 1 << 24, &text, &len, &err));
+    good(fd_read_all(file, 1 << 24, &text, &len, &err));
     cr_assert_eq(close(file) | close(saved), 0);
     return text;
 }
@@ -173,7 +178,7 @@ struct outcome demo_verb(const struct demo *d, const char *const *words)
         argv[argc] = words[argc - 3];
     }
     AUTO_VERB_LINE struct verb_line line = {0};
-    GOOD(verb_line_parse(verbs, argc, (char *const *)(uintptr_t)argv, &line, &err));
+    good(verb_line_parse(verbs, argc, (char *const *)(uintptr_t)argv, &line, &err));
     struct verb_call call = {
         .verb = line.verb,
         .args = line.args,
