@@ -191,7 +191,7 @@ struct capture {
     size_t tail_len;
     uint64_t total;   /* bytes written by the call */
     uint64_t dropped; /* total - head_len - tail_len */
-    bool cut;         /* the spec's limit `output` was reached: what came after it is in no number */
+    bool cut;         /* the spec's limit `output` was reached: nothing after it was kept, not even in the tail */
 };
 
 struct call_spec {
@@ -206,6 +206,7 @@ struct call_spec {
                               rest is only dropped */
     size_t capture_head;   /* kept bytes of the start of each of stdout and stderr; 0 with capture_tail 0: 64 KiB */
     size_t capture_tail;   /* kept bytes of the end; 0 with capture_head 0: 64 KiB */
+    const json_t *limits; /* members of the spec's `limits` replaced for this call (not disk, tmp, home); may be NULL */
     /* Live output as it arrives (1: stdout, 2: stderr); may be NULL. Everything up to the limit passes here. */
     void (*on_output)(struct call *call, int stream, const char *data, size_t len, void *arg);
 };

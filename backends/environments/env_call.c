@@ -114,6 +114,16 @@ static void set_limit(struct call_result *r, const json_t *limit)
     r->limit_value = json_get_int(limit, "value", 0) * row->factor;
 }
 
+/* What the node read and dropped counts as written too. True if there was any. */
+static bool add_total(struct capture_state *c, const json_t *output)
+{
+    int64_t total = json_get_int(output, "total", 0);
+    if (total > 0 && (uint64_t)total > c->total) {
+        c->total = (uint64_t)total;
+    }
+    return json_get_flag(output, "cut", false);
+}
+
 static void finish_json(struct call *call, const json_t *result)
 {
     struct call_result r = {.cpu_ns = -1, .max_rss = -1};
@@ -129,8 +139,8 @@ static void finish_json(struct call *call, const json_t *result)
     }
     int64_t rss = json_get_int(result, "maxrss_kb", -1);
     r.max_rss = rss >= 0 ? rss * 1024 : -1;
-    bool out_cut = json_get_flag(json_get(result, "stdout"), "cut", false);
-    bool err_cut = json_get_flag(json_get(result, "stderr"), "cut", false);
+    bool out_cut = add_total(&call->out_capture, json_get(result, "stdout"));
+    bool err_cut = add_total(&call->err_capture, json_get(result, "stderr"));
     if (call->over_output || (call->output_limit > 0 && (out_cut || err_cut))) {
         r.end = CALL_LIMIT;
         (void)strncpy(r.limit, "output", sizeof r.limit - 1);
@@ -393,14 +403,9 @@ static void send_call(struct call *call)
     node_channel_end(call->errout);
 }
 
-/* The spec's variables with the call's over them: the node replaces, it does not add. */
-static json_t *merged_env(const struct sandbox *sb, char *const *env)
+static json_t *env_object(char *const *env)
 {
     json_t *o = json_object();
-    json_t *base = json_get(sb->spec, "env");
-    if (base != NULL) {
-        (void)json_object_update(o, base);
-    }
     for (; *env != NULL; env++) {
         const char *eq = strchr(*env, '=');
         if (eq != NULL) {
@@ -419,10 +424,13 @@ static json_t *call_body(const struct sandbox *sb, const struct call_spec *spec)
     json_set_str(q, "call", spec->name);
     json_set_take(q, "argv", json_from_strv(spec->argv));
     if (spec->env != NULL) {
-        json_set_take(q, "env", merged_env(sb, spec->env));
+        json_set_take(q, "env", env_object(spec->env));
     }
     if (spec->cwd != NULL) {
         json_set_str(q, "cwd", spec->cwd);
+    }
+    if (spec->limits != NULL) {
+        json_set_take(q, "limits", json_deep_copy(spec->limits));
     }
     json_set_int(q, "wall_ms", (spec->timeout_ns + NS_PER_MS - 1) / NS_PER_MS);
     return q;
