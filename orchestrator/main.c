@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,19 +107,25 @@ static int show_help(const struct verb_line *line)
     return asked ? 0 : err_exit_status(ORCH_E_USAGE);
 }
 
-/* Output that was lost is a failure; a reader that went away (`| head`) is not. */
+static bool reader_is_gone(void)
+{
+    struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+}
+
+/* Output that was lost is a failure; a reader that went away (`| head`) is not. The stream remembers that a write
+ * failed, not why: that was long ago. */
 static int finish_output(int status)
 {
-    errno = 0;
     bool bad = ferror(stdout) != 0;
     if (fflush(stdout) != 0) {
         bad = true;
     }
-    if (bad && errno != EPIPE && errno != 0) {
-        (void)fprintf(stderr, "orch: standard output: %m\n");
-        return status != 0 ? status : 1;
+    if (!bad || reader_is_gone()) {
+        return status;
     }
-    return status;
+    (void)fprintf(stderr, "orch: standard output could not be written: is the disk full?\n");
+    return status != 0 ? status : 1;
 }
 
 static int dispatch(struct verb_call *call, const struct verb_line *line)

@@ -83,6 +83,7 @@ expect_exit "a closed output does no harm" 0 bash -c '"$ORCH" version >&-'
 expect_exit "a reader that goes away is no failure" 0 bash -c 'set -o pipefail; "$ORCH" config reference | head -n 1'
 if [ -e /dev/full ]; then
     expect_exit "output that is lost is a failure" 1 bash -c '"$ORCH" version >/dev/full'
-    expect_stderr "and told" 'standard output: No space'
+    expect_stderr "and told" 'standard output could not be written'
+    expect_exit "much output that is lost, too" 1 bash -c '"$ORCH" config reference >/dev/full'
 fi
 expect_exit "no environment at all" 0 env -i "$ORCH" version
