@@ -56,7 +56,7 @@ static int choose(struct engine *e, struct chosen *c, struct orch_err *err)
     }
     if (strchr(c->selector, '/') != NULL || strcmp(c->selector, ".") == 0) {
         TRY(path_real(c->selector, &c->dir, err));
-        return tree_digest(c->dir, c->tree_digest, err);
+        return contents_digest(c->dir, c->tree_digest, err);
     }
     TRY(choose_source(e, c, err));
     AUTO_FREE char *path = layout_run_path(&e->layout, c->source_run, RUN_VERSIONS);

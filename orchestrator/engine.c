@@ -110,7 +110,7 @@ static int add_tree(json_t *into, const char *key, const char *path, struct orch
         return 0;
     }
     char digest[DIGEST_TEXT_MAX];
-    TRY(tree_digest(path, digest, err));
+    TRY(contents_digest(path, digest, err));
     json_set_str(into, key, digest);
     return 0;
 }

@@ -409,8 +409,8 @@ static void same_run(void *arg)
     struct same_job *j = arg;
     char a[DIGEST_TEXT_MAX];
     char b[DIGEST_TEXT_MAX];
-    j->code = tree_digest(j->a, a, &j->err);
-    j->code = j->code < 0 ? j->code : tree_digest(j->b, b, &j->err);
+    j->code = contents_digest(j->a, a, &j->err);
+    j->code = j->code < 0 ? j->code : contents_digest(j->b, b, &j->err);
     j->same = j->code == 0 && strcmp(a, b) == 0;
 }
 

@@ -79,7 +79,7 @@ static int add_entry(struct digest *d, const FTSENT *e, size_t root_len, struct 
     return add_file(d, e->fts_accpath, err);
 }
 
-int tree_digest(const char *path, char out[DIGEST_TEXT_MAX], struct orch_err *err)
+int contents_digest(const char *path, char out[DIGEST_TEXT_MAX], struct orch_err *err)
 {
     AUTO_FREE char *copy = xstrdup(path);
     char *roots[] = {copy, NULL};
@@ -111,7 +111,7 @@ int program_digest_now(char *const *command, const char *config_dir, char out[DI
         AUTO_FREE char *path = original_of(command[i], config_dir);
         if (names_project(command[i], i == 0) && access(path, F_OK) == 0) {
             char text[DIGEST_TEXT_MAX];
-            TRY(tree_digest(path, text, err));
+            TRY(contents_digest(path, text, err));
             digest_add(d, text, sizeof text);
         }
     }

@@ -37,6 +37,6 @@ void program_done(struct program *p); /* accepts a zeroed struct */
 
 /* Digest of a directory's names, modes and contents (sorted, links as text): for trees that are part of the
  * fingerprint (template, task-info, tests). A file counts as itself. Blocking. */
-MUST_USE int tree_digest(const char *path, char out[DIGEST_TEXT_MAX], struct orch_err *err);
+MUST_USE int contents_digest(const char *path, char out[DIGEST_TEXT_MAX], struct orch_err *err);
 
 #endif

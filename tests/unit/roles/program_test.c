@@ -72,13 +72,13 @@ Test(program, tree_digest_sees_names_modes_and_contents)
     char digests[4][DIGEST_TEXT_MAX];
     test_write(&dir, "t/a", "1");
     AUTO_FREE char *path = path_join(dir.path, "t");
-    cr_assert_eq(tree_digest(path, digests[0], &err), 0);
+    cr_assert_eq(contents_digest(path, digests[0], &err), 0);
     make_executable(&dir, "t/a");
-    cr_assert_eq(tree_digest(path, digests[1], &err), 0);
+    cr_assert_eq(contents_digest(path, digests[1], &err), 0);
     cr_assert_eq(renameat(dir.fd, "t/a", dir.fd, "t/b"), 0);
-    cr_assert_eq(tree_digest(path, digests[2], &err), 0);
+    cr_assert_eq(contents_digest(path, digests[2], &err), 0);
     test_write(&dir, "t/b", "2");
-    cr_assert_eq(tree_digest(path, digests[3], &err), 0);
+    cr_assert_eq(contents_digest(path, digests[3], &err), 0);
     for (size_t i = 0; i < 4; i++) {
         for (size_t j = i + 1; j < 4; j++) {
             cr_assert_str_neq(digests[i], digests[j], "%zu and %zu", i, j);
