@@ -444,7 +444,7 @@ int evolve_check(struct engine *e, const struct evolve_step *s, const char *root
     *ret_reason = NULL;
     progress_activity(e->progress, "check of the candidate");
     TRY(check_rules(e, root_dir, candidate, ret_reason, err));
-    if (*ret_reason != NULL || e->template.check_command == NULL || e->template.check_command[0] == NULL) {
+    if (*ret_reason != NULL || e->template.check_command[0] == NULL) {
         return 0;
     }
     return check_program(e, s, candidate, ret_reason, err);

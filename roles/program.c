@@ -23,11 +23,23 @@ void program_done(struct program *p)
     *p = (struct program){0};
 }
 
-/* "./x", "../x" and, as the program itself, "a/b" mean the project; "/usr/bin/env" and "-x" do not. */
+/* Every sandbox shows these under their own names. */
+static bool is_system(const char *path)
+{
+    static const char *const roots[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
+    for (size_t i = 0; i < ARRAY_LEN(roots); i++) {
+        if (path_is_beneath(path, roots[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "./x" and "../x" mean the project, and as the program itself every path that is not the system's. */
 static bool names_project(const char *word, bool is_program)
 {
     return strncmp(word, "./", 2) == 0 || strncmp(word, "../", 3) == 0 ||
-           (is_program && word[0] != '/' && strchr(word, '/') != NULL);
+           (is_program && strchr(word, '/') != NULL && !is_system(word));
 }
 
 static char *original_of(const char *word, const char *config_dir)

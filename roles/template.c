@@ -125,7 +125,10 @@ int template_load(const char *dir, struct template *ret, struct config_findings 
     TRY(code);
     AUTO_YAML struct yaml_node *root = NULL;
     TRY(yaml_tree_parse(path, text, len, 0, &root, findings, err));
-    struct template t = {.check_timeout_ns = CHECK_TIMEOUT_NS};
+    struct template t = {.check_timeout_ns = CHECK_TIMEOUT_NS,
+                         .learnable = strv_copy(NULL),
+                         .fixed = strv_copy(NULL),
+                         .check_command = strv_copy(NULL)};
     if (root->kind != YAML_MAP) {
         wrong(findings, root, TEMPLATE_FILE, "a map");
     }

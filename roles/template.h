@@ -24,7 +24,7 @@
 
 struct template {
     char *id;         /* "text-rules@1.0" */
-    char **learnable; /* globs */
+    char **learnable; /* globs; vectors are never NULL */
     char **fixed;
     bool drop; /* on_violation: drop */
     char **check_command;
