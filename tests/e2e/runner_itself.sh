@@ -52,13 +52,13 @@ mkdir -p "$tree/tests" "$tree/base" "$tree/backends/guest" "$tree/config" "$tree
 cp -r "$SOURCE/tests/lint" "$tree/tests/lint"
 cp "$SOURCE/.clang-format" "$tree/"
 head='/* SPDX-License-Identifier: Apache-2.0 */'
-# bad CHECK FILE TEXT: with that file CHECK of the lint script $script says "not ok"; the tree is clean again after.
+# bad CHECK FILE TEXT: with that file CHECK of the lint script $script says "not ok" and names it.
 bad() {
     local what=$1 file=$2
     mkdir -p "$(dirname "$tree/$file")"
     printf '%b' "$3" >"$tree/$file"
     python3 "$tree/tests/lint/$script" >out 2>err
-    if grep -qxF "not ok $what" out; then
+    if grep -qxF "not ok $what" out && grep -qF "$what: $file" err; then
         ok "lint: $what ($file)"
     else
         not_ok "lint: $what ($file)" "$(cat out err)"
@@ -71,6 +71,7 @@ bad "includes point one way" backends/guest/x.c "$head\n#include \"backends/envi
 bad "includes point one way" base/y.c "$head\n#include \"y.h\"\n"
 bad "sandbox names a confinement" config/my_sandbox.c "$head\n"
 bad "sandbox names a confinement" config/x.h "$head\nstruct sandbox_thing {\n};\n"
+bad "sandbox names a confinement" config/x.h "$head\ntypedef struct {\n    int a;\n} my_sandbox;\n"
 bad "licence lines and include guards" base/x.c "int x;\n"
 bad "licence lines and include guards" base/x.h "$head\n#ifndef WRONG_H\n#define WRONG_H\n#endif\n"
 bad "files up to 800 lines, functions up to 120" base/x.c "$head\n$(printf '\\n%.0s' {1..900})"

@@ -9,7 +9,7 @@ import lint
 BANNED = {
     "strcpy": "xstrdup, memcpy", "strcat": "buf_str", "strncpy": "memcpy", "strncat": "buf_add", "stpcpy": "memcpy",
     "sprintf": "snprintf, buf_fmt", "vsprintf": "vsnprintf", "gets": "fd_read_all", "scanf": "a parser",
-    "sscanf": "a parser", "fscanf": "a parser", "atoi": "a bounded parser", "atol": "a bounded parser",
+    "fscanf": "a parser", "atoi": "a bounded parser", "atol": "a bounded parser",
     "atoll": "a bounded parser", "atof": "strtod with its end", "strtok": "strcspn", "strtok_r": "strcspn",
     "system": "command_run", "popen": "command_run", "mktemp": "mkdtemp, random_name", "tmpnam": "random_name",
     "tempnam": "random_name", "tmpfile": "fd_memfd", "rand": "rng_next", "srand": "rng_seeded",
@@ -51,7 +51,9 @@ CLOEXEC = {
 # These have no such flag: another call is to be used.
 NO_CLOEXEC = {"pipe": "pipe2", "accept": "accept4", "dup": "fcntl with F_DUPFD_CLOEXEC", "epoll_create": "epoll_create1",
               "inotify_init": "inotify_init1", "tmpfile": "fd_memfd", "F_DUPFD": "F_DUPFD_CLOEXEC"}
-CLOEXEC_ALLOWED = {}
+CLOEXEC_ALLOWED = {
+    ("orchestrator/main.c", "open"): "fills a closed 0, 1 or 2, which children inherit",
+}
 
 CALL = re.compile(r"(?<![\w.>])(\w+)\s*\(")
 

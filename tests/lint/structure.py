@@ -49,8 +49,26 @@ def check_includes():
 
 # What carries "sandbox" in its name is a confinement; each has the reason why it is one.
 SANDBOX_NAMES = {
+    # what confines, and its description
+    "sandbox": "the open sandbox as the host holds it",
+    "sandbox_spec": "what is asked of a sandbox: grants, masks, network, limits",
+    "sandbox_options": "how one sandbox is opened",
+    "sandbox_opened": "what opening one sandbox gave: mechanism, grade, checks",
+    "sandbox_open": "the record's row before one is opened",
+    "sandbox_row": "one sandbox in the record",
+    "sandbox_phase": "open, checked, closed: the life of one sandbox",
+    "sandbox_state": "the life of one sandbox, where it is run",
+    "sandbox_list": "sandboxes of ours that a place still has",
+    "sandbox_each": "goes through the record's sandboxes",
+    "node_sandbox": "one sandbox as the node runs it",
+    "task_sandbox": "what the sandbox of a task call is given",
+    "judge_sandbox": "what the sandbox of a judge call is given",
+    "evolver_sandbox": "what the sandbox of an evolver call is given",
+    "check_sandbox": "what the sandbox of a template's check is given",
+    "backends/environments/env_sandbox.c": "opens, checks and closes sandboxes",
+    "backends/node/node_sandbox.c": "starts and ends sandboxes where they run",
 }
-TAGGED = re.compile(r"\b(?:struct|enum|union)\s+(\w*sandbox\w*)\s*\{|\}\s*(\w*sandbox\w*)\s*;", re.I)
+TAGGED = re.compile(r"\b(?:struct|enum|union)\s+(\w*sandbox\w*)\s*\{|^\}\s*(\w*sandbox\w*)\s*;", re.I | re.M)
 
 
 def check_sandbox_names():
