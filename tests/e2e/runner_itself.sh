@@ -58,7 +58,7 @@ bad() {
     mkdir -p "$(dirname "$tree/$file")"
     printf '%b' "$3" >"$tree/$file"
     python3 "$tree/tests/lint/$script" >out 2>err
-    if grep -qxF "not ok $what" out && grep -qF "$what: $file" err; then
+    if grep -qxF "not ok $what" out && grep -F "$what: " err | grep -qF "$file"; then
         ok "lint: $what ($file)"
     else
         not_ok "lint: $what ($file)" "$(cat out err)"

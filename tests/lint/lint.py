@@ -12,7 +12,7 @@ PRODUCT = ("base", "state", "config", "backends", "roles", "orchestrator")
 def files(*suffixes, folders=None):
     """Files of the tree that Git knows or would know, relative, sorted; vendored ones are not ours to judge."""
     out = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "-c", "-o", "--exclude-standard"],
-                         stdout=subprocess.PIPE, check=False)
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     if out.returncode == 0:
         names = out.stdout.decode("utf-8", "surrogateescape").split("\0")
     else:  # an unpacked archive
