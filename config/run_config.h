@@ -18,8 +18,8 @@
 /* The words of each enum key, in order; config_*_names[] hold them as text. */
 #define CONFIG_ENVIRONMENTS(X)                                                                                         \
     X(HOST, "host")                                                                                                    \
-    X(DOCKER, "docker") X(SLURM, "slurm") X(SKYPILOT, "skypilot") X(MODAL, "modal")                                    \
-        X(LOOPBACK_REMOTE, "loopback-remote")
+    X(DOCKER, "docker")                                                                                                \
+    X(SLURM, "slurm") X(SKYPILOT, "skypilot") X(MODAL, "modal") X(LOOPBACK_REMOTE, "loopback-remote")
 #define CONFIG_BACKENDS(X) X(AUTO, "auto") X(CPU, "cpu") X(CUDA, "cuda") X(ROCM, "rocm") X(METAL, "metal")
 #define CONFIG_RUNNERS(X) X(SANDBOX, "sandbox") X(HOST, "host")
 #define CONFIG_AGENTS(X)                                                                                               \

@@ -54,6 +54,7 @@ enum config_row_flags {
     CONFIG_STRENGTHEN = 8, /* may only strengthen what the operator requires */
     CONFIG_SHORTHAND = 16, /* a scalar in place of the group sets this key: `environment: host` */
     CONFIG_TEST_ONLY = 32, /* for the test environment; left out of the reference page */
+    CONFIG_INSIDE = 64,    /* COMMAND: a relative program is looked for in the candidate, not beside the config */
 };
 
 /* Elements of a MAPS or NAMED key: `items` points to `count` structs of the row's element size. */
@@ -86,7 +87,8 @@ struct config_table {
     const char *title; /* "run config" */
     const struct config_row *rows;
     size_t row_count;
-    size_t size; /* of the struct that is filled */
+    size_t size;               /* of the struct that is filled */
+    enum config_type key_type; /* element of a NAMED key: NAME or VARIABLE, what its names look like */
     const struct config_retired *retired;
     size_t retired_count;
 };
@@ -98,8 +100,20 @@ const struct config_table *config_operator_table(void);
 /* The row of a dotted key; names in NAMED maps and list places are skipped: "models.fast.price.input",
  * "task.tools.timeout". NULL when there is none. */
 const struct config_row *config_row_find(const struct config_table *table, const char *key);
-/* The nearest known key (dotted), or NULL. Borrowed from the table. */
-const char *config_nearest(const struct config_table *table, const char *key);
+/* The nearest known key or group (dotted), or NULL: a neighbour first, then the same word elsewhere. Owned by the
+ * caller. */
+char *config_nearest(const struct config_table *table, const char *key);
+
+/* True if `key` is a group: some row's key starts with "key.". */
+bool config_is_group(const struct config_table *table, const char *key);
+/* The row that a scalar in place of the group sets, or NULL. */
+const struct config_row *config_shorthand(const struct config_table *table, const char *group);
+/* The next words under a group ("" for the root), each once, in table order. Owned by the caller. */
+char **config_children(const struct config_table *table, const char *group);
+/* What a row accepts, in words: "a duration such as 10m, 1m30s or 0.5s, or null". Owned by the caller. */
+char *config_row_expected(const struct config_row *row);
+/* Type in one or two words, for tables. */
+const char *config_type_words(enum config_type type);
 
 /* JSON Schema (draft 2020-12) of the table. New reference. */
 json_t *schema_json(const struct config_table *table);
