@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backends/mechanisms/identity.h"
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct slot {
+    uint32_t id;
+    int userns;
+    int claim; /* holds the id among all nodes of this machine */
+    bool busy;
+};
+
+struct identity_pool {
+    bool named;
+    uint32_t first, count;
+    uint32_t next; /* id to try */
+    struct slot *slots;
+    uint32_t slot_count;
+};
+
+int identity_pool_new(uint32_t first, uint32_t count, struct identity_pool **ret, struct orch_err *err)
+{
+    bool named = geteuid() == 0;
+    if (named && (first < 1000 || count == 0 || count > 1u << 24 || first > UINT32_MAX - 1 - count)) {
+        return err_set(err, ORCH_E_CONFIG, "uids %u, %u of them: not a range for sandboxes", first, count);
+    }
+    struct identity_pool *p = xcalloc(1, sizeof *p);
+    *p = (struct identity_pool){.named = named, .first = first, .count = count};
+    *ret = p;
+    return 0;
+}
+
+void identity_pool_free(struct identity_pool *p)
+{
+    if (p == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        fd_close(&p->slots[i].userns);
+        fd_close(&p->slots[i].claim);
+    }
+    free(p->slots);
+    free(p);
+}
+
+bool identity_pool_named(const struct identity_pool *p)
+{
+    return p->named;
+}
+
+uint32_t identity_pool_slots(const struct identity_pool *p)
+{
+    return p->slot_count;
+}
+
+/* Claims an id with an abstract socket: the kernel drops it when the node dies, and no sandbox can reach it. */
+static int claim_id(uint32_t id)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "orch-uid-%u", id);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 &&
+        bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0) {
+        int sys = errno;
+        (void)close(fd);
+        errno = sys;
+        return -1;
+    }
+    return fd;
+}
+
+/* ---- the namespace of a slot ---- */
+
+static void holder(int ready, int go) __attribute__((noreturn));
+static void holder(int ready, int go)
+{
+    char step = unshare(CLONE_NEWUSER) == 0 ? 1 : 0;
+    if (write(ready, &step, 1) != 1 || step == 0 || read(go, &step, 1) != 1) {
+        _exit(1);
+    }
+    int fd = open("/proc/sys/user/max_user_namespaces", O_WRONLY | O_CLOEXEC);
+    step = fd >= 0 && write(fd, "0", 1) == 1 ? 1 : 0;
+    if (write(ready, &step, 1) != 1) {
+        _exit(1);
+    }
+    for (;;) {
+        (void)pause(); /* killed when the namespace is held by a descriptor */
+    }
+}
+
+static int write_map(pid_t pid, const char *name, uint32_t id, struct orch_err *err)
+{
+    char path[64];
+    char map[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int n = snprintf(map, sizeof map, "0 0 1\n%u %u 1\n", id, id);
+    AUTO_FD int fd = fd_open(path, O_WRONLY, 0, err);
+    return fd < 0 ? fd : fd_write_all(fd, map, (size_t)n, err); /* one write(2): the kernel takes the map whole */
+}
+
+static int expect_step(int ready, const char *what, struct orch_err *err)
+{
+    char step = 0;
+    ssize_t n;
+    do {
+        n = read(ready, &step, 1);
+    } while (n < 0 && errno == EINTR);
+    return n == 1 && step == 1 ? 0 : err_set(err, ORCH_E_UNAVAILABLE, "a user namespace: %s failed", what);
+}
+
+static int build_namespace(pid_t pid, int ready, int go, uint32_t id, struct orch_err *err)
+{
+    TRY(expect_step(ready, "unshare", err));
+    TRY(write_map(pid, "uid_map", id, err));
+    TRY(write_map(pid, "gid_map", id, err));
+    TRY(fd_write_all(go, "x", 1, err));
+    TRY(expect_step(ready, "forbidding further namespaces", err));
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
+    return fd_open(path, O_RDONLY, 0, err);
+}
+
+static int make_namespace(uint32_t id, struct orch_err *err)
+{
+    int to_us[2];
+    int to_child[2];
+    if (pipe2(to_us, O_CLOEXEC) < 0) {
+        return err_errno(err, ORCH_E_IO, "pipe");
+    }
+    AUTO_FD int ready = to_us[0];
+    AUTO_FD int ready_child = to_us[1];
+    if (pipe2(to_child, O_CLOEXEC) < 0) {
+        return err_errno(err, ORCH_E_IO, "pipe");
+    }
+    AUTO_FD int go_child = to_child[0];
+    AUTO_FD int go = to_child[1];
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)close(ready);
+        (void)close(go);
+        holder(ready_child, go_child);
+    }
+    if (pid < 0) {
+        return err_errno(err, ORCH_E_IO, "fork");
+    }
+    fd_close(&ready_child);
+    fd_close(&go_child);
+    int fd = build_namespace(pid, ready, go, id, err);
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    return fd;
+}
+
+static int make_slot(struct identity_pool *p, struct orch_err *err)
+{
+    AUTO_FD int claim = -1;
+    uint32_t id = 0;
+    while (claim < 0 && p->next < p->count) {
+        id = p->first + p->next++;
+        claim = claim_id(id);
+        if (claim < 0 && errno != EADDRINUSE) {
+            return err_errno(err, ORCH_E_IO, "claim uid %u", id);
+        }
+    }
+    if (claim < 0) {
+        return err_set(err, ORCH_E_UNAVAILABLE, "all %u uids for sandboxes are in use", p->count);
+    }
+    int userns = make_namespace(id, err);
+    if (userns < 0) {
+        return err_wrap(err, "identity %u", id);
+    }
+    p->slots = xrealloc(p->slots, (p->slot_count + 1) * sizeof *p->slots);
+    p->slots[p->slot_count++] = (struct slot){.id = id, .userns = userns, .claim = claim};
+    claim = -1;
+    return 0;
+}
+
+int identity_acquire(struct identity_pool *p, struct identity *ret, struct orch_err *err)
+{
+    if (!p->named) {
+        *ret = (struct identity){.uid = geteuid(), .gid = getegid(), .userns = -1};
+        return 0;
+    }
+    uint32_t i = 0;
+    while (i < p->slot_count && p->slots[i].busy) {
+        i++;
+    }
+    if (i == p->slot_count) {
+        TRY(make_slot(p, err));
+    }
+    p->slots[i].busy = true;
+    *ret = (struct identity){.uid = p->slots[i].id, .gid = p->slots[i].id, .userns = p->slots[i].userns, .index = i};
+    return 0;
+}
+
+void identity_release(struct identity_pool *p, const struct identity *id)
+{
+    if (p->named && id->index < p->slot_count) {
+        p->slots[id->index].busy = false;
+    }
+}

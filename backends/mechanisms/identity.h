@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who the processes of a sandbox are. Started as root, each slot is a real uid N of the operator's range with a
+ * user namespace of its own (0 → 0, N → N, no further namespaces below), reused after its sandbox is
+ * proved empty. Started as a user there is one identity: the user's own.
+ * Single-threaded.
+ */
+#ifndef ORCH_BACKENDS_MECHANISMS_IDENTITY_H
+#define ORCH_BACKENDS_MECHANISMS_IDENTITY_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define IDENTITY_FIRST_DEFAULT 200000
+#define IDENTITY_COUNT_DEFAULT 65000
+
+struct identity {
+    uid_t uid;      /* outside and inside */
+    gid_t gid;      /* the same number for a slot */
+    int userns;     /* borrowed; -1 without a named identity */
+    uint32_t index; /* of the slot */
+};
+
+struct identity_pool;
+
+/* As uid 0 the range must lie above 0 and be free of the ids of this machine's users: ORCH_E_CONFIG. */
+MUST_USE int identity_pool_new(uint32_t first, uint32_t count, struct identity_pool **ret, struct orch_err *err);
+void identity_pool_free(struct identity_pool *p);
+bool identity_pool_named(const struct identity_pool *p); /* true: uids of a range */
+/* Slots made so far. */
+uint32_t identity_pool_slots(const struct identity_pool *p);
+
+/* A free slot, made if there is none. No two live nodes of this machine hold the same uid. */
+MUST_USE int identity_acquire(struct identity_pool *p, struct identity *ret, struct orch_err *err);
+/* Only after no process of it is left. */
+void identity_release(struct identity_pool *p, const struct identity *id);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a spec to a checked sandbox: identity, files, mechanism, handshake. */
+#include "backends/node/node.h"
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void strv_n_free(char **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        free(list[i]);
+    }
+    free(list);
+}
+
+static int plan_mounts(struct node_sandbox *sb, struct mount_plan *ret, struct orch_err *err)
+{
+    struct node *n = sb->node;
+    char **sources = xcalloc(sb->spec.grant_count + 1, sizeof *sources);
+    const char *skeleton = NULL;
+    AUTO_FD int dirfd = -1;
+    int code = files_prepare(sb, sources, err);
+    if (code == 0) {
+        code = skeleton_for(n->skeletons, &sb->spec, sb->identity.uid, sb->identity.gid, &skeleton, err);
+    }
+    if (code == 0) {
+        dirfd = fd_open(sb->dir, O_RDONLY | O_DIRECTORY, 0, err);
+        code = dirfd < 0 ? dirfd : 0;
+    }
+    if (code == 0) {
+        struct mount_place place = {.dir = sb->dir,
+                                    .dirfd = dirfd,
+                                    .skeleton = skeleton,
+                                    .empty_dir = skeletons_empty_dir(n->skeletons),
+                                    .empty_file = skeletons_empty_file(n->skeletons)};
+        code = mount_plan_lower(&sb->spec, sources, &place, ret, err);
+    }
+    strv_n_free(sources, sb->spec.grant_count);
+    return code;
+}
+
+static int send_spec(struct node_sandbox *sb, struct orch_err *err)
+{
+    struct control_spec spec = {
+        .switch_identity = identity_pool_named(sb->node->identities),
+        .uid = sb->identity.uid,
+        .gid = sb->identity.gid,
+        .isolated = sb->spec.network == SPEC_NO_NETWORK,
+        .port_count = (uint32_t)sb->spec.port_count,
+        .absent_count = (uint32_t)strv_len(sb->spec.absent),
+    };
+    if (sb->spec.port_count > 0) {
+        memcpy(spec.ports, sb->spec.ports, sb->spec.port_count * sizeof *sb->spec.ports);
+    }
+    AUTO_BUF struct buf absent;
+    buf_init(&absent, CONTROL_PAYLOAD_MAX / 2);
+    for (char **p = sb->spec.absent; *p != NULL; p++) {
+        buf_add(&absent, *p, strlen(*p) + 1);
+    }
+    int code = control_send(sb->control, CONTROL_SPEC, &spec, sizeof spec, absent.data, absent.len, NULL, 0);
+    if (code < 0) {
+        errno = -code;
+        return err_errno(err, ORCH_E_IO, "send the spec");
+    }
+    return 0;
+}
+
+static int start_mechanism(struct node_sandbox *sb, const struct mount_plan *plan, struct orch_err *err)
+{
+    struct node *n = sb->node;
+    int pair[2];
+    int pipe_fds[2];
+    int one = 1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        return err_errno(err, ORCH_E_IO, "socketpair");
+    }
+    sb->control = pair[0];
+    AUTO_FD int theirs = pair[1];
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        return err_errno(err, ORCH_E_IO, "pipe");
+    }
+    sb->complaints = pipe_fds[0];
+    AUTO_FD int complain = pipe_fds[1];
+    /* set before anything is sent: the credentials come with hello */
+    if (setsockopt(sb->control, SOL_SOCKET, SO_PASSCRED, &one, sizeof one) < 0 ||
+        fcntl(sb->control, F_SETFL, O_NONBLOCK) < 0 || fcntl(sb->complaints, F_SETFL, O_NONBLOCK) < 0) {
+        return err_errno(err, ORCH_E_IO, "control socket");
+    }
+    struct bwrap_options o = {.mounts = plan,
+                              .hostname = sb->spec.hostname,
+                              .share_network = sb->spec.network == SPEC_PUBLIC,
+                              .named_identity = identity_pool_named(n->identities)};
+    pid_t pid = bwrap_start(&n->bwrap, &o, theirs, sb->identity.userns, complain, &sb->pidfd, err);
+    if (pid < 0) {
+        return (int)pid;
+    }
+    sb->pid = pid;
+    return send_spec(sb, err);
+}
+
+int sandbox_start(struct node_sandbox *sb, struct orch_err *err)
+{
+    TRY(identity_acquire(sb->node->identities, &sb->identity, err));
+    sb->has_identity = true;
+    AUTO_MOUNT_PLAN struct mount_plan plan = {.steps = NULL};
+    TRY(plan_mounts(sb, &plan, err));
+    TRY(start_mechanism(sb, &plan, err));
+    TRY(sandbox_watch(sb, &sb->pidfd_poll, sb->pidfd, sandbox_on_pidfd, err));
+    return sandbox_watch(sb, &sb->control_poll, sb->control, sandbox_on_control, err);
+}
+
+/* ---- hello ---- */
+
+static json_t *checks_json(const struct control_message *m, const struct control_hello *h)
+{
+    json_t *list = json_array();
+    const char *p = m->data + sizeof *h;
+    const char *end = m->data + m->len;
+    for (uint32_t i = 0; i < h->checks && p < end; i++) {
+        const char *name = p;
+        p += strlen(p) + 1;
+        const char *detail = p < end ? p : "";
+        p += p < end ? strlen(p) + 1 : 0;
+        json_t *o = json_object();
+        json_set_text(o, "name", name, strlen(name));
+        json_set_flag(o, "ok", i >= h->failed);
+        json_set_text(o, "detail", detail, strlen(detail));
+        json_add_take(list, o);
+    }
+    return list;
+}
+
+static json_t *enforced_json(const struct node_sandbox *sb, const struct control_hello *h)
+{
+    const struct spec_limits *l = &sb->spec.limits;
+    json_t *o = json_object();
+    json_set_str(o, "mechanism", "bubblewrap");
+    json_set_str(o, "mechanism_version", sb->node->bwrap.version);
+    json_set_str(o, "identity", identity_pool_named(sb->node->identities) ? "range" : "user");
+    json_set_str(o, "network", sb->spec.network == SPEC_PUBLIC ? "public" : "no-network");
+    json_set_flag(o, "user_namespaces", false);
+    json_set_flag(o, "keyring", h->keyring_errno == 0);
+    json_set_int(o, "capabilities", (int64_t)h->capabilities);
+    json_set_flag(o, "no_new_privileges", h->no_new_privileges != 0);
+    json_set_str(o, "memory", l->memory == 0 ? "none" : "rlimit");
+    json_set_str(o, "processes", l->processes == 0 ? "none" : "rlimit");
+    json_set_str(o, "cpu", l->cpu_s == 0 ? "none" : "rlimit");
+    json_set_str(o, "file", l->file == 0 ? "none" : "rlimit");
+    json_set_str(o, "disk", l->disk == 0 ? "none" : "measured");
+    json_set_str(o, "seccomp", "none");
+    json_set_str(o, "landlock", "none");
+    json_set_str(o, "cgroup", "none");
+    return o;
+}
+
+static void on_connection(uv_poll_t *handle, int status, int events);
+
+static int watch_listeners(struct node_sandbox *sb, struct control_message *m, struct orch_err *err)
+{
+    if (m->fd_count != sb->spec.port_count) {
+        return err_set(err, ORCH_E_UNAVAILABLE, "%zu listeners came for %zu ports", m->fd_count, sb->spec.port_count);
+    }
+    sb->listeners = xcalloc(sb->spec.port_count + 1, sizeof *sb->listeners);
+    for (size_t i = 0; i < m->fd_count; i++) {
+        struct listener *l = &sb->listeners[i];
+        *l = (struct listener){.fd = m->fds[i], .port = sb->spec.ports[i], .sandbox = sb};
+        m->fds[i] = -1;
+        sb->listener_count = i + 1;
+        int code = uv_poll_init(&sb->node->loop, &l->poll, l->fd);
+        if (code < 0) {
+            fd_close(&l->fd);
+            sb->listener_count = i;
+            return err_set(err, ORCH_E_IO, "watch a listener: %s", uv_strerror(code));
+        }
+        sb->handles++;
+        l->poll.data = l;
+        (void)uv_poll_start(&l->poll, UV_READABLE, on_connection);
+    }
+    m->fd_count = 0;
+    return 0;
+}
+
+static int read_hello(struct node_sandbox *sb, struct control_message *m, struct orch_err *err)
+{
+    struct control_hello h;
+    if (m->type != CONTROL_HELLO || m->len < sizeof h || m->sender <= 0) {
+        return err_set(err, ORCH_E_UNAVAILABLE, "the init did not say hello");
+    }
+    memcpy(&h, m->data, sizeof h);
+    sb->init_pidfd = (int)syscall(SYS_pidfd_open, m->sender, 0);
+    if (sb->init_pidfd < 0) {
+        return err_errno(err, ORCH_E_UNAVAILABLE, "the init went away");
+    }
+    TRY(sandbox_watch(sb, &sb->init_poll, sb->init_pidfd, sandbox_on_init, err));
+    AUTO_JSON json_t *checks = checks_json(m, &h);
+    if (h.failed > 0) {
+        const json_t *first = json_array_get(checks, 0);
+        return err_set(err, ORCH_E_UNAVAILABLE, "check %s failed: %s", json_get_str(first, "name", "?"),
+                       json_get_str(first, "detail", ""));
+    }
+    TRY(watch_listeners(sb, m, err));
+    json_t *o = json_object();
+    json_set_str(o, "state", "open");
+    json_set_int(o, "uid", h.uid);
+    json_set_int(o, "host_uid", sb->identity.uid);
+    if (sb->node->shares_paths) {
+        AUTO_FREE char *work = xasprintf("%s/work", sb->dir);
+        json_set_str(o, "work", work);
+    } else {
+        json_set_str(o, "work", NULL);
+    }
+    json_set_take(o, "checks", take(checks));
+    json_set_take(o, "enforced", enforced_json(sb, &h));
+    json_set_take(o, "left_out", json_from_strv(sb->left_out));
+    json_set_int(o, "open_ns", clock_mono_ns(&sb->node->clock) - sb->asked_ns);
+    sb->opened = o;
+    return 0;
+}
+
+void sandbox_hello(struct node_sandbox *sb, struct control_message *m)
+{
+    struct orch_err err = ERR_INIT;
+    if (read_hello(sb, m, &err) < 0) {
+        sandbox_close(sb, &err);
+        return;
+    }
+    sandbox_opened(sb);
+}
+
+/* ---- connections from inside ---- */
+
+static void stream_done(struct pump *p, void *arg)
+{
+    struct node_sandbox *sb = arg;
+    for (size_t i = 0; i < sb->stream_count; i++) {
+        if (sb->streams[i] == p) {
+            sb->streams[i] = NULL;
+        }
+    }
+    pump_free(p);
+}
+
+static void keep_stream(struct node_sandbox *sb, struct pump *p)
+{
+    size_t i = 0;
+    while (i < sb->stream_count && sb->streams[i] != NULL) {
+        i++;
+    }
+    if (i == sb->stream_count) {
+        sb->streams = xrealloc(sb->streams, (sb->stream_count + 1) * sizeof(struct pump *));
+        sb->stream_count++;
+    }
+    sb->streams[i] = p;
+}
+
+static void on_connection(uv_poll_t *handle, int status, int events)
+{
+    struct listener *l = handle->data;
+    struct node_sandbox *sb = l->sandbox;
+    (void)status, (void)events;
+    int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        return;
+    }
+    struct orch_err err = ERR_INIT;
+    struct pump *p = NULL;
+    if (pump_new(sb->node, fd, true, true, &p, &err) < 0) {
+        return;
+    }
+    if (pump_attach(p, 0, &err) < 0) {
+        pump_free(p);
+        return;
+    }
+    p->done = stream_done;
+    p->arg = sb;
+    keep_stream(sb, p);
+    json_t *e = json_object();
+    json_set_str(e, "event", "connect");
+    json_set_str(e, "sandbox", sb->name);
+    json_set_int(e, "port", l->port);
+    json_set_int(e, "channel", p->channel->id);
+    node_event(sb->node, e);
+    pump_start(p);
+}
