@@ -131,6 +131,9 @@ static void redraw(struct progress *p)
 
 void progress_begin(struct progress *p, const char *title, int64_t total, int64_t done)
 {
+    if (p == NULL) {
+        return;
+    }
     set_title(p, title);
     p->counts = (struct progress_counts){.title = p->title, .total = total, .before = done};
     p->in_batch = true;
@@ -145,14 +148,14 @@ void progress_begin(struct progress *p, const char *title, int64_t total, int64_
 
 void progress_trial(struct progress *p, const char *result, bool has_score, double score)
 {
-    if (p->in_batch) {
+    if (p != NULL && p->in_batch) {
         progress_count(&p->counts, result, has_score, score);
     }
 }
 
 void progress_end(struct progress *p)
 {
-    if (!p->in_batch) {
+    if (p == NULL || !p->in_batch) {
         return;
     }
     p->in_batch = false;
@@ -165,6 +168,9 @@ void progress_end(struct progress *p)
 
 void progress_activity(struct progress *p, const char *text)
 {
+    if (p == NULL) {
+        return;
+    }
     set_title(p, text);
     p->in_activity = true;
     p->in_batch = false;
@@ -181,7 +187,7 @@ void progress_activity(struct progress *p, const char *text)
 
 void progress_line(struct progress *p, const char *fmt, ...)
 {
-    if (p->mode == PROGRESS_SILENT) {
+    if (p == NULL || p->mode == PROGRESS_SILENT) {
         return;
     }
     char *raw = NULL;
@@ -204,7 +210,7 @@ void progress_line(struct progress *p, const char *fmt, ...)
 
 void progress_tick(struct progress *p)
 {
-    if (p->mode == PROGRESS_SILENT || (!p->in_batch && !p->in_activity)) {
+    if (p == NULL || p->mode == PROGRESS_SILENT || (!p->in_batch && !p->in_activity)) {
         return;
     }
     int64_t since = now(p) - p->shown_ns;

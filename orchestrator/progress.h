@@ -3,7 +3,7 @@
  * What a person sees while a run works: on a terminal one live line (bar, counts by result, rate, time
  * left) redrawn at most ten times a second, elsewhere a plain line at the end of each batch and at most
  * every ten seconds; nothing with --quiet; with --json the record's events are printed instead (by the
- * caller). Text is escaped here. Loop thread.
+ * caller). Text is escaped here. A NULL progress shows nothing. Loop thread.
  */
 #ifndef ORCH_ORCHESTRATOR_PROGRESS_H
 #define ORCH_ORCHESTRATOR_PROGRESS_H

@@ -34,8 +34,8 @@ while read -r verb; do
 done <"$WORK/verbs"
 
 # ---- what is not known
-expect_exit "unknown verb" 2 "$ORCH" rusn
-expect_stderr "the nearest verb is told" 'did you mean `orch runs`'
+expect_exit "unknown verb" 2 "$ORCH" exprot
+expect_stderr "the nearest verb is told" 'did you mean `orch export`'
 expect_equal "an error leaves standard output empty" "" "$OUT"
 expect_exit "unknown second word" 2 "$ORCH" config shwo
 expect_stderr "the nearest second word is told" 'did you mean `orch config show`'
