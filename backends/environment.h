@@ -151,6 +151,9 @@ MUST_USE int sandbox_open(struct environment *env, const struct sandbox_spec *sp
 /* Finds a sandbox of an earlier request by name: opened as it was, its calls go on. ORCH_E_NOT_FOUND when gone. */
 MUST_USE int sandbox_adopt(struct environment *env, const struct sandbox_options *options, sandbox_open_cb cb,
                            void *arg, struct sandbox **ret, struct orch_err *err);
+/* Drops the handle and leaves the sandbox as it is, to be adopted by name. ORCH_E_USAGE while anything of it is
+ * under way (an open, a call, a get, a stream). */
+MUST_USE int sandbox_forget(struct sandbox *sb, struct orch_err *err);
 const char *sandbox_name(const struct sandbox *sb);
 struct environment *sandbox_environment(const struct sandbox *sb);
 /* Room for the owner of the handle. */

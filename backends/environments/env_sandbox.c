@@ -301,6 +301,15 @@ int sandbox_remove(struct sandbox *sb, environment_cb cb, void *arg, struct orch
     return 0;
 }
 
+int sandbox_forget(struct sandbox *sb, struct orch_err *err)
+{
+    if (sb->busy > 0 || sb->calls != NULL || sb->streams != NULL || sb->open_cb != NULL || sb->removing) {
+        return err_set(err, ORCH_E_USAGE, "the sandbox `%s` is in use", sb->name);
+    }
+    sandbox_free(sb);
+    return 0;
+}
+
 /* ---- by name ---- */
 
 struct named_op {
