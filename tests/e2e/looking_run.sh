@@ -44,9 +44,9 @@ expect_stdout "and its calls" '^ *[0-9]+ task '
 expect_exit "one trial as JSON" 0 "$ORCH" show "$run" "$trial" --json
 check "is JSON" is_json
 expect_equal "with the grade of its call" true "$(json_get '"confined" in d["calls"][0]["grade"]')"
-expect_exit "a table on a narrow terminal" 0 script -qec "stty cols 60; $ORCH show $run --trials" /dev/null
+expect_exit "a table on a narrow terminal" 0 script -qec "stty cols 80; $ORCH show $run --trials" /dev/null
 longest=$(tr -d '\r' <"$WORK/.e2e/out" | awk '{ if (length($0) > n) n = length($0) } END { print n + 0 }')
-check "fits it" test "$longest" -le 60
+check "fits it" test "$longest" -le 80
 expect_exit "colours are for terminals" 0 "$ORCH" diff
 check "no escape elsewhere" without_control
 expect_exit "diff on a terminal" 0 script -qec "TERM=xterm $ORCH diff" /dev/null
