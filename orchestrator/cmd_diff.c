@@ -102,6 +102,20 @@ static void print_text(const struct verb_call *call, const struct buf *diff)
     }
 }
 
+/* An evaluation has no versions of its own to compare: what it evaluated is looked at instead. */
+static int open_source(const struct verb_call *call, struct run_view *v, struct orch_err *err)
+{
+    AUTO_FREE char *source = NULL;
+    TRY(run_view_open(call, call->arg_count > 0 ? call->args[0] : NULL, v, err));
+    TRY(run_view_meta(v, "source_run", &source, err));
+    if (source[0] == '\0') {
+        return 0;
+    }
+    verb_note(call, "%s evaluates %s: showing that", v->id, source);
+    run_view_done(v);
+    return run_view_open(call, source, v, err);
+}
+
 static int diff(const struct verb_call *call, struct orch_err *err)
 {
     bool raw = verb_flag(call, "raw");
@@ -114,7 +128,7 @@ static int diff(const struct verb_call *call, struct orch_err *err)
     AUTO_VERSIONS struct versions *versions = NULL;
     AUTO_BUF struct buf text;
     buf_init(&text, DIFF_MAX);
-    TRY(run_view_open(call, call->arg_count > 0 ? call->args[0] : NULL, &v, err));
+    TRY(open_source(call, &v, err));
     TRY(choose(call, &v, &from, &to, err));
     AUTO_FREE char *dir = layout_run_path(&v.layout, v.id, RUN_VERSIONS);
     TRY(versions_open(NULL, dir, &versions, err));

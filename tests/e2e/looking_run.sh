@@ -81,6 +81,14 @@ expect_exit "the same run again" 0 "$ORCH" run run.yaml --new
 expect_exit "exports" 0 "$ORCH" export latest --normalize
 expect_equal "the same bytes" "$normal" "$OUT"
 
+# ---- an evaluation looks at its source
+expect_exit "eval" 0 "$ORCH" eval run.yaml --run "$run"
+expect_exit "show of it" 0 "$ORCH" show
+expect_stdout "names its source" "^source +$run\$"
+expect_stdout "has the split" '^test +planned'
+expect_exit "diff of it" 0 "$ORCH" diff --json
+expect_equal "is its source's" "$run" "$(json_get 'd["run"]')"
+
 # ---- a run that works, then is killed
 printf '#!/bin/sh\nmkdir -p output\nprintf "\\033]0;stolen\\007 \\377 text\\n"\nsleep 300\n' >slow
 chmod +x slow
