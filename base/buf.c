@@ -25,7 +25,9 @@ void buf_reset(struct buf *b)
 {
     b->len = 0;
     b->overflow = false;
-    b->data[0] = '\0';
+    if (b->data != NULL) {
+        b->data[0] = '\0';
+    }
 }
 
 static size_t reserve(struct buf *b, size_t want)
@@ -36,7 +38,7 @@ static size_t reserve(struct buf *b, size_t want)
         want = room;
     }
     if (b->len + want + 1 > b->cap) {
-        size_t cap = b->cap;
+        size_t cap = b->cap > 0 ? b->cap : 64;
         while (cap < b->len + want + 1) {
             cap *= 2;
         }
@@ -119,10 +121,10 @@ void buf_escaped(struct buf *b, const char *data, size_t len, bool lines)
 
 char *buf_take(struct buf *b, size_t *ret_len)
 {
-    char *out = b->data;
+    char *out = b->data != NULL ? b->data : xstrdup("");
     if (ret_len != NULL) {
         *ret_len = b->len;
     }
-    buf_init(b, b->max);
+    *b = (struct buf){.max = b->max}; /* nothing to free: a caller that is done with it need not say so */
     return out;
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 struct buf {
-    char *data; /* owned; never NULL after buf_init */
+    char *data; /* owned; never NULL after buf_init, until buf_take */
     size_t len;
     size_t cap;
     size_t max;    /* largest allowed len */
@@ -39,7 +39,8 @@ void buf_fmt(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 
  */
 void buf_escaped(struct buf *b, const char *data, size_t len, bool lines);
 
-/* Hands the bytes over (owned by the caller, free()); the buffer is empty afterwards. */
+/* Hands the bytes over (owned by the caller, free()). The buffer owns nothing afterwards: `data` is NULL until
+ * something is added again. */
 char *buf_take(struct buf *b, size_t *ret_len);
 
 #endif

@@ -91,6 +91,15 @@ Test(buf, take_hands_over_and_starts_anew)
     cr_assert_eq(b.max, 10);
     buf_str(&b, "d");
     cr_assert_str_eq(b.data, "d");
+    struct buf unfinished; /* no buf_done: after buf_take there is nothing to free */
+    buf_init(&unfinished, 10);
+    buf_str(&unfinished, "x");
+    AUTO_FREE char *taken = buf_take(&unfinished, NULL);
+    cr_assert_null(unfinished.data);
+    buf_reset(&unfinished);
+    AUTO_FREE char *empty = buf_take(&unfinished, &len);
+    cr_assert_str_eq(empty, "");
+    cr_assert_eq(len, 0);
     struct buf none = {0};
     buf_done(&none); /* a zeroed one is fine */
     TEST_END();
