@@ -106,12 +106,13 @@ struct put_result {
     const char *source; /* what a grant's `source` (or `from`) says to mean this tree; copy it to keep it */
     const char *digest; /* content address, "sha256:…"; "" where the environment shares paths */
     bool copied;        /* false: it was there already, or paths are shared */
-    uint64_t skipped;   /* links and special files that were left out */
+    uint64_t skipped;   /* special files and links to the outside, left out */
 };
 typedef void (*put_cb)(struct environment *env, const struct put_result *result, void *arg);
 /*
  * Makes the tree at host path `dir` usable in grants of this environment:
- * content addressed, read-only there; directories and regular files only. Where
+ * content addressed, read-only there; directories, regular files and links that
+ * stay inside. Where
  * paths are shared nothing is copied. Same content twice is sent once.
  */
 MUST_USE int environment_put(struct environment *env, const char *dir, put_cb cb, void *arg, struct orch_err *err);

@@ -117,7 +117,7 @@ static void on_late_open(void *arg, json_t *ok, const struct orch_err *err)
 {
     struct sandbox *sb = arg;
     struct orch_err e = ERR_INIT;
-    sb->observing = false;
+    sb->observe_request = NULL;
     if (sb->open_request == NULL) {
         sandbox_release(sb);
         return; /* it was answered meanwhile */
@@ -142,10 +142,10 @@ static enum node_retry late_open(void *arg, json_t *request, unsigned times)
 {
     struct sandbox *sb = arg;
     (void)request, (void)times;
-    if (!sb->observing) {
-        sb->observing = true;
+    if (sb->observe_request == NULL) {
         sb->busy++;
-        (void)node_request(sb->env->client, sandbox_request("observe", sb->name), NULL, on_late_open, sb);
+        sb->observe_request =
+            node_request(sb->env->client, sandbox_request("observe", sb->name), NULL, on_late_open, sb);
     }
     return NODE_WAIT; /* a silent node is found out by the observe */
 }
@@ -303,6 +303,10 @@ int sandbox_remove(struct sandbox *sb, environment_cb cb, void *arg, struct orch
 
 int sandbox_forget(struct sandbox *sb, struct orch_err *err)
 {
+    if (sb->observe_request != NULL && sb->open_cb == NULL) {
+        node_request_forget(take(sb->observe_request)); /* it was answered meanwhile */
+        sb->busy--;
+    }
     if (sb->busy > 0 || sb->calls != NULL || sb->streams != NULL || sb->open_cb != NULL || sb->removing) {
         return err_set(err, ORCH_E_USAGE, "the sandbox `%s` is in use", sb->name);
     }

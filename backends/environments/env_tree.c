@@ -157,7 +157,7 @@ static void put_stat_job(struct tree_op *op)
 
 static void put_digest_job(struct tree_op *op)
 {
-    const struct tree_limits limits = {0};
+    const struct tree_limits limits = {.links = true};
     op->dirfd = fd_open(op->path, O_RDONLY | O_DIRECTORY, 0, &op->err);
     int r = op->dirfd < 0 ? op->dirfd : tree_digest(op->dirfd, &limits, &op->counts, op->digest, &op->err);
     (void)r; /* op->err says it */
@@ -165,7 +165,7 @@ static void put_digest_job(struct tree_op *op)
 
 static void put_read_job(struct tree_op *op)
 {
-    const struct tree_limits limits = {0};
+    const struct tree_limits limits = {.links = true};
     size_t n = 0;
     if (op->packer == NULL && tree_packer_new(op->dirfd, &limits, &op->packer, &op->err) < 0) {
         return;
@@ -357,7 +357,8 @@ static struct tree_limits stage_limits(const struct tree_op *op)
     /* The caps of the handoff apply to the copy; here they only bound the staging. */
     uint64_t bytes = op->limits.bytes != 0 ? op->limits.bytes : (uint64_t)1 << 30;
     uint64_t entries = op->limits.entries != 0 ? op->limits.entries : 100000;
-    return (struct tree_limits){.bytes = bytes, .entries = entries < TREE_ENTRIES_MAX ? entries : TREE_ENTRIES_MAX};
+    return (struct tree_limits){
+        .links = true, .bytes = bytes, .entries = entries < TREE_ENTRIES_MAX ? entries : TREE_ENTRIES_MAX};
 }
 
 static void feed_job(struct tree_op *op)

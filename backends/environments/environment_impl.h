@@ -70,7 +70,7 @@ struct sandbox {
     enum sandbox_state state;
     struct orch_err err; /* why it failed or closed */
     struct node_request *open_request;
-    bool observing; /* for a late open */
+    struct node_request *observe_request; /* for a late open */
     sandbox_open_cb open_cb;
     void *open_arg;
     sandbox_stream_cb on_stream;

@@ -45,7 +45,9 @@ void lab_open(struct lab *lab, const char *environment, unsigned lose)
     lab->work = test_dir_new();
     /* libuv keeps some descriptors for the process once it has run: not to be counted. */
     cr_assert_eq(uv_loop_init(&lab->loop), 0);
+    cr_assert_eq(uv_loop_close(&lab->loop), 0);
     lab->fds = test_open_fds();
+    cr_assert_eq(uv_loop_init(&lab->loop), 0);
     AUTO_FREE char *node = test_built("backends/orch-node");
     const char *covered[] = {lab->dir.path, NULL};
     struct environment_settings s = {
@@ -73,8 +75,8 @@ void lab_close(struct lab *lab)
     lab_wait(lab, &done);
     cr_assert_eq(lab->ended, lab->must_end);
     cr_assert_eq(uv_run(&lab->loop, UV_RUN_NOWAIT), 0, "handles are left in the loop");
-    cr_assert_eq(test_open_fds(), lab->fds, "descriptors were leaked");
     cr_assert_eq(uv_loop_close(&lab->loop), 0);
+    cr_assert_eq(test_open_fds(), lab->fds, "descriptors were leaked");
     test_dir_done(&lab->dir);
     test_dir_done(&lab->work);
 }
