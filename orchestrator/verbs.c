@@ -9,18 +9,10 @@
 
 const struct verb *const verbs[] = {
     &cmd_init,
-#ifdef ORCH_HAS_CHECK
     &cmd_check,
-#endif
-#ifdef ORCH_HAS_RUN
     &cmd_run,
-#endif
-#ifdef ORCH_HAS_EVAL
     &cmd_eval,
-#endif
-#ifdef ORCH_HAS_RESUME
     &cmd_resume,
-#endif
     &cmd_runs,
     &cmd_show,
     &cmd_logs,
