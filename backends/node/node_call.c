@@ -582,6 +582,9 @@ int call_request(struct node_sandbox *sb, const json_t *request, json_t **ret, s
         }
         calls_advance(sb);
         c = find(sb, name);
+        if (c == NULL) {
+            return err_set(err, ORCH_E_INTERNAL, "call %s is gone as soon as it was made", name);
+        }
     }
     json_t *o = json_object();
     json_set_str(o, "state", call_state_name(c->state));
