@@ -7,7 +7,11 @@
 /* Nothing of the host's environment variables is for the node: keys live there. */
 char **node_environment(void)
 {
+    const char *tmp = getenv("TMPDIR");
     char **envp = strv_append(NULL, xstrdup("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
+    if (tmp != NULL && tmp[0] == '/') {
+        envp = strv_append(envp, xasprintf("TMPDIR=%s", tmp));
+    }
     return strv_append(envp, xstrdup("LC_ALL=C.UTF-8"));
 }
 

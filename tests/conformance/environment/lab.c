@@ -43,6 +43,9 @@ void lab_open(struct lab *lab, const char *environment, unsigned lose)
     *lab = (struct lab){.lossy = lose > 0, .err = ERR_INIT};
     lab->dir = test_dir_new();
     lab->work = test_dir_new();
+    lab->tmp = test_dir_new();
+    /* Where a node without shared paths keeps its own: what a killed one leaves goes with the lab. */
+    cr_assert_eq(setenv("TMPDIR", lab->tmp.path, 1), 0);
     /* libuv keeps some descriptors for the process once it has run: not to be counted. */
     cr_assert_eq(uv_loop_init(&lab->loop), 0);
     cr_assert_eq(uv_loop_close(&lab->loop), 0);
@@ -79,6 +82,7 @@ void lab_close(struct lab *lab)
     cr_assert_eq(test_open_fds(), lab->fds, "descriptors were leaked");
     test_dir_done(&lab->dir);
     test_dir_done(&lab->work);
+    test_dir_done(&lab->tmp);
 }
 
 char *lab_name(struct lab *lab)

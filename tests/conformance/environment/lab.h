@@ -21,6 +21,7 @@ struct lab {
     struct environment *env;
     struct test_dir dir;  /* what the host has */
     struct test_dir work; /* the environment's working directory */
+    struct test_dir tmp;
     bool lossy;
     int fds; /* open before */
     struct orch_err err;
