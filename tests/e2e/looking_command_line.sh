@@ -34,7 +34,7 @@ while read -r verb; do
 done <"$WORK/verbs"
 
 # ---- what is not known
-expect_exit "unknown verb" 2 "$ORCH" exprot
+expect_exit "unknown verb" 2 "$ORCH" exporrt
 expect_stderr "the nearest verb is told" 'did you mean `orch export`'
 expect_equal "an error leaves standard output empty" "" "$OUT"
 expect_exit "unknown second word" 2 "$ORCH" config shwo
