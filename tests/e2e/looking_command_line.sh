@@ -37,13 +37,13 @@ done <"$WORK/verbs"
 expect_exit "unknown verb" 2 "$ORCH" exporrt
 expect_stderr "the nearest verb is told" 'did you mean `orch export`'
 expect_equal "an error leaves standard output empty" "" "$OUT"
-expect_exit "unknown second word" 2 "$ORCH" config shwo
+expect_exit "unknown second word" 2 "$ORCH" config sho
 expect_stderr "the nearest second word is told" 'did you mean `orch config show`'
 expect_exit "a group alone" 2 "$ORCH" config
 expect_stderr "a group alone says what there is" 'show, explain, schema, reference'
 expect_exit "unknown option" 2 "$ORCH" runs --jsno
 expect_stderr "the nearest option is told" 'did you mean --json'
-expect_exit "unknown verb for help" 2 "$ORCH" help shwo
+expect_exit "unknown verb for help" 2 "$ORCH" help sho
 expect_stderr "help tells the nearest" 'did you mean `orch help show`'
 expect_exit "too many words" 2 "$ORCH" runs one
 expect_exit "too few words" 2 "$ORCH" export
