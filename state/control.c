@@ -22,7 +22,7 @@
 #define CONTROL_BACKLOG 16
 
 static const char *const op_names[CONTROL_OP_COUNT] = {
-#define X(id, name) [CONTROL_##id] = name,
+#define X(id, name) [CONTROL_##id] = (name),
     CONTROL_OP_TABLE(X)
 #undef X
 };

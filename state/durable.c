@@ -21,7 +21,7 @@ static const char *const action_names[FAULT_ACTION_COUNT] = {
     [FAULT_KILL] = "kill", [FAULT_ENOSPC] = "enospc", [FAULT_EIO] = "eio", [FAULT_SHORT] = "short"};
 
 static const char *const fault_names[FAULT_COUNT] = {
-#define X(id, name) [FAULT_##id] = name,
+#define X(id, name) [FAULT_##id] = (name),
     FAULT_TABLE(X)
 #undef X
 };

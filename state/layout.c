@@ -296,7 +296,8 @@ int layout_runs(const struct layout *l, const char *name, struct run_entry **ret
     if (!dir && errno != ENOENT) {
         return err_errno(err, ORCH_E_IO, "read %s", l->runs);
     }
-    for (struct dirent *e = NULL; dir && (e = readdir(dir)) != NULL;) {
+    for (const struct dirent *e = NULL;
+         dir && (e = readdir(dir)) != NULL;) { /* NOLINT(concurrency-mt-unsafe): own DIR */
         if (!layout_run_id_valid(e->d_name)) {
             continue;
         }

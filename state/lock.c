@@ -90,12 +90,9 @@ static int write_owner(int fd, struct orch_err *err)
     AUTO_FREE char *text = json_pretty(doc);
     /* Padded and not truncated first: a reader never sees half of it followed by the old rest. */
     char line[LOCK_FILE_MAX / 4];
-    memset(line, ' ', sizeof line);
-    size_t len = strlen(text);
-    if (len >= sizeof line) {
+    if (snprintf(line, sizeof line, "%-*s", (int)sizeof line - 1, text) != (int)sizeof line - 1) {
         return err_set(err, ORCH_E_INTERNAL, "lock owner is too long");
     }
-    memcpy(line, text, len);
     line[sizeof line - 1] = '\n';
     if (pwrite(fd, line, sizeof line, 0) != (ssize_t)sizeof line) {
         return err_errno(err, ORCH_E_IO, "write the lock's owner");

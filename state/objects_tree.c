@@ -49,8 +49,7 @@ static char *escape_path(const char *path)
 /* Undoes escape_path; NULL if the text is not one. */
 static char *unescape_path(const char *text)
 {
-    struct buf out;
-    unsigned byte;
+    AUTO_BUF struct buf out;
 
     buf_init(&out, BUF_MAX_LINE);
     for (const char *p = text; *p;) {
@@ -59,12 +58,15 @@ static char *unescape_path(const char *text)
         } else if (p[1] == '\\') {
             buf_char(&out, '\\');
             p += 2;
-        } else if (p[1] == 'x' && isxdigit((unsigned char)p[2]) && isxdigit((unsigned char)p[3]) &&
-                   sscanf(p + 2, "%2x", &byte) == 1 && byte != 0) {
-            buf_char(&out, (char)byte);
+        } else if (p[1] == 'x' && isxdigit((unsigned char)p[2]) && isxdigit((unsigned char)p[3])) {
+            const char hex[] = {p[2], p[3], '\0'};
+            char byte = (char)strtoul(hex, NULL, 16);
+            if (!byte) {
+                return NULL;
+            }
+            buf_char(&out, byte);
             p += 4;
         } else {
-            buf_done(&out);
             return NULL;
         }
     }

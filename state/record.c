@@ -146,7 +146,7 @@ static int check_if_unclean(struct record *rec, const char *run_dir, struct orch
 static int prepare_writer(struct record *rec, struct orch_err *err)
 {
     static const char *const sql[OP_COUNT] = {
-#define X(id, rows, text) [OP_##id] = text,
+#define X(id, rows, text) [OP_##id] = (text),
         OP_TABLE(X)
 #undef X
     };

@@ -292,11 +292,12 @@ static int list_tree(const struct versions *v, const char *sha, struct tree_list
 static int read_header(FILE *in, const char *sha, int64_t *ret_size, struct orch_err *err)
 {
     char line[160];
-    char name[80];
-    long long size;
+    AUTO_FREE char *want = xasprintf("%s blob ", sha);
+    char *end = NULL;
+    bool good = fgets(line, sizeof line, in) && strncmp(line, want, strlen(want)) == 0;
+    long long size = good ? strtoll(line + strlen(want), &end, 10) : -1;
 
-    if (!fgets(line, sizeof line, in) || sscanf(line, "%79s blob %lld", name, &size) != 2 || strcmp(name, sha) != 0 ||
-        size < 0) {
+    if (size < 0 || *end != '\n') {
         return err_set(err, ORCH_E_DAMAGED, "the versions are damaged: object %s is missing", sha);
     }
     *ret_size = size;

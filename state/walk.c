@@ -52,7 +52,7 @@ static int read_names(struct walk *w, int dirfd, struct names *ret)
     rewinddir(dir);
     for (;;) {
         errno = 0;
-        struct dirent *e = readdir(dir);
+        const struct dirent *e = readdir(dir); /* NOLINT(concurrency-mt-unsafe): own DIR */
         if (!e) {
             r = errno ? err_errno(w->err, ORCH_E_IO, "read a directory") : 0;
             break;

@@ -6,6 +6,7 @@
  *                                             settling is appended to the file ACKS
  *   state_victim hold RUN_DIR                 takes the run's lock, prints a line, waits for the end of its input
  *   state_victim bench PROJECT TRIALS         phase operations a second, and memory
+ *   state_victim threads                      posts, reads, keeps and drains at once (for ThreadSanitizer)
  */
 #include "base/fd.h"
 #include "base/mem.h"
@@ -19,6 +20,8 @@
 #include "state/versions.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -301,13 +304,123 @@ static int verb_bench(char **argv, struct orch_err *err)
     return 0;
 }
 
+/* ---- Threads ---- */
+
+#define POSTERS 4
+#define POSTS 5000
+
+struct worker {
+    struct victim *v;
+    int number;
+    int failures;
+    atomic_int *running;
+};
+
+static void count_completion(void *arg, int code)
+{
+    *(int *)arg += code == 0;
+}
+
+static bool any_event(void *arg, const struct event_row *row)
+{
+    *(int64_t *)arg = row->seq;
+    return true;
+}
+
+static void *post_events(void *arg)
+{
+    struct worker *w = arg;
+    struct orch_err err = ERR_INIT;
+    struct kept kept;
+    for (int i = 0; i < POSTS; i++) {
+        w->failures += record_event(w->v->rec, "test.event", "run", NULL, NULL, &err) < 0;
+        if (i % 500 == 0) {
+            w->failures += objects_keep(w->v->objects, &i, sizeof i, 100, KEEP_REFUSE, &kept, &err) < 0;
+            char *back = NULL;
+            w->failures += objects_read(w->v->objects, kept.digest, 100, &back, NULL, &err) < 0;
+            free(back);
+        }
+    }
+    atomic_fetch_sub(w->running, 1);
+    return NULL;
+}
+
+static void notice(void *arg)
+{
+    atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+static int stress(struct victim *v, const char *dir)
+{
+    atomic_int notices = 0;
+    atomic_int running = POSTERS;
+    struct worker workers[POSTERS];
+    pthread_t threads[POSTERS];
+    int done = 0;
+    int posted = 0;
+    int64_t seq = 0;
+
+    TRY(record_open(dir, RECORD_CREATE, &v->clock, &v->rec, v->err));
+    TRY(record_start_writer(v->rec, notice, &notices, v->err));
+    TRY(objects_open(dir, v->rec, NULL, &v->objects, v->err));
+    for (int i = 0; i < POSTERS; i++) {
+        workers[i] = (struct worker){v, i, 0, &running};
+        if (pthread_create(&threads[i], NULL, post_events, &workers[i])) {
+            return err_set(v->err, ORCH_E_FAILED, "no thread");
+        }
+    }
+    while (atomic_load(&running) > 0) { /* the loop's part */
+        TRY(record_event(v->rec, "test.event", "run", NULL, RECORD_CRASH(count_completion, &done), v->err));
+        posted++;
+        (void)record_drain(v->rec);
+        TRY(record_events(v->rec, seq, 10, any_event, &seq, v->err));
+    }
+    for (int i = 0; i < POSTERS; i++) {
+        pthread_join(threads[i], NULL);
+        if (workers[i].failures) {
+            return err_set(v->err, ORCH_E_FAILED, "%d failures", workers[i].failures);
+        }
+    }
+    TRY(record_flush(v->rec, v->err));
+    (void)record_drain(v->rec);
+    if (done != posted) {
+        return err_set(v->err, ORCH_E_FAILED, "%d of %d completions came", done, posted);
+    }
+    TRY(record_check(v->rec, v->err));
+    TRY(record_events(v->rec, 0, 0, any_event, &seq, v->err));
+    return seq == posted + POSTERS * POSTS ? 0 : err_set(v->err, ORCH_E_FAILED, "events are missing");
+}
+
+static int verb_threads(char **argv, struct orch_err *err)
+{
+    struct victim v = {.clock = clock_system(), .err = err};
+    char dir[] = "/tmp/orch-threads-XXXXXX";
+
+    (void)argv;
+    if (!mkdtemp(dir)) {
+        return err_errno(err, ORCH_E_IO, "make a folder");
+    }
+    int r = stress(&v, dir);
+    struct orch_err second = ERR_INIT;
+    objects_free(v.objects);
+    if (record_close(v.rec, &second) < 0 && r == 0) {
+        *err = second;
+        r = second.code;
+    }
+    if (fd_remove_tree(AT_FDCWD, dir, &second) < 0 && r == 0) {
+        *err = second;
+        r = second.code;
+    }
+    return r;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         int (*run)(char **argv, struct orch_err *err);
         int min;
-    } verbs[] = {{"run", verb_run, 4}, {"hold", verb_hold, 3}, {"bench", verb_bench, 4}};
+    } verbs[] = {{"run", verb_run, 4}, {"hold", verb_hold, 3}, {"bench", verb_bench, 4}, {"threads", verb_threads, 2}};
     struct orch_err err = ERR_INIT;
 
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
