@@ -35,6 +35,15 @@ static void wrong(const struct config_value_context *c, const struct yaml_node *
                         "`%s` is %s%s%s", c->shown, found, why == NULL ? "" : ": ", why == NULL ? "" : why);
 }
 
+/* The same without the value. */
+static void hidden_wrong(const struct config_value_context *c, const struct yaml_node *node, const char *id,
+                         const char *why, const char *remedy)
+{
+    AUTO_FREE char *expected = config_row_expected(c->row);
+    config_findings_add(c->findings, id, node->place, node->line, node->column, expected, NULL, remedy,
+                        "`%s` is %s (the value is not shown)", c->shown, why);
+}
+
 /* --- text --- */
 
 static bool scalar_text(const struct config_value_context *c, const struct yaml_node *node)
@@ -158,14 +167,16 @@ static void set_text(const struct config_value_context *c, char **field, const s
         return;
     }
     if (c->row->type == CONFIG_VARIABLE && !units_is_variable(node->text)) {
-        /* What stands here by mistake may be the secret itself: it is not shown. */
-        AUTO_FREE char *expected = config_row_expected(c->row);
-        config_findings_add(c->findings, "not-a-variable", node->place, node->line, node->column, expected, NULL,
-                            "put the secret into a variable and write the variable's name here",
-                            "`%s` is not the name of a variable", c->shown);
+        /* What stands here by mistake may be the secret itself. */
+        hidden_wrong(c, node, "not-a-variable", "not the name of a variable",
+                     "put the secret into a variable and write the variable's name here");
         return;
     }
     const char *fault = text_fault(c->row->type, node->text, &remedy);
+    if (fault != NULL && c->row->type == CONFIG_URL && strchr(node->text, '@') != NULL) {
+        hidden_wrong(c, node, "bad-value", fault, remedy); /* there may be a password in it */
+        return;
+    }
     if (fault != NULL) {
         wrong(c, node, "bad-value", fault, NULL, remedy);
         return;
@@ -253,7 +264,9 @@ static char *expanded(const struct config_value_context *c, const struct yaml_no
     char *path = config_expand_path(c->dir, node->text, &why);
     if (path == NULL) {
         wrong(c, node, "bad-path", why, NULL,
-              strstr(why, "variable") != NULL ? "set the variable, or write the path out" : "write the path out");
+              strstr(why, "variable") != NULL  ? "set the variable, or write the path out"
+              : strstr(why, "control") != NULL ? "remove the character"
+                                               : "write the path out");
     }
     return path;
 }
@@ -267,7 +280,7 @@ static char *inner_path(const struct config_value_context *c, const struct yaml_
     }
     const char *start = strncmp(text, "./", 2) == 0 ? text + 2 : text;
     if (!path_is_plain_relative(start)) {
-        wrong(c, node, "bad-path", "not a plain path beneath that root", NULL,
+        wrong(c, node, "bad-path", "not a plain relative path", NULL,
               "write it relative, without a leading / and without `..`");
         return NULL;
     }
@@ -301,6 +314,10 @@ static char *list_item(const struct config_value_context *c, const struct yaml_n
         return is_path && (c->row->flags & CONFIG_INSIDE) == 0 ? expanded(c, node) : xstrdup(node->text);
     }
     const char *fault = text_fault(type, node->text, &remedy);
+    if (fault != NULL && type == CONFIG_VARIABLES && strchr(node->text, '=') != NULL) {
+        hidden_wrong(c, node, "bad-value", fault, "write the name only; the value comes from the environment");
+        return NULL;
+    }
     if (fault != NULL) {
         wrong(c, node, "bad-value", fault, NULL, remedy);
         return NULL;
@@ -318,13 +335,26 @@ static bool is_repeated(char *const *list, const char *item)
     return false;
 }
 
+/* "./solve --fast" was meant as [./solve, --fast]. */
+static char *list_remedy(const struct config_value_context *c, const struct yaml_node *node)
+{
+    if (node->kind != YAML_SCALAR || yaml_node_is_null(node) || strlen(node->text) > SHOWN_MAX) {
+        return xstrdup("write a list; [] is the empty one");
+    }
+    AUTO_BUF struct buf b;
+    buf_init(&b, BUF_MAX_LINE);
+    buf_str(&b, "write a list: [");
+    for (const char *t = node->text; *t != '\0'; t++) {
+        buf_str(&b, *t == ' ' && c->row->type == CONFIG_COMMAND ? ", " : (char[]){*t, '\0'});
+    }
+    buf_char(&b, ']');
+    return buf_take(&b, NULL);
+}
+
 static void set_list(const struct config_value_context *c, char ***field, const struct yaml_node *node)
 {
     if (node->kind != YAML_LIST) {
-        AUTO_FREE char *remedy =
-            node->kind == YAML_SCALAR && !yaml_node_is_null(node)
-                ? xasprintf("write a list: [%s]", strlen(node->text) < SHOWN_MAX ? node->text : "…")
-                : xstrdup("write a list; [] is the empty one");
+        AUTO_FREE char *remedy = list_remedy(c, node);
         wrong(c, node, "wrong-type", "not a list", NULL, remedy);
         return;
     }
@@ -365,7 +395,7 @@ static bool in_range(const struct config_value_context *c, const struct yaml_nod
         return true;
     }
     wrong(c, node, "out-of-range", value < c->row->min ? "too small" : "too large", NULL,
-          "choose a value in the range");
+          c->row->min >= c->row->max ? "write the value that is expected" : "choose a value in the range");
     return false;
 }
 

@@ -69,15 +69,34 @@ static char *children_text(const struct config_table *table, const char *group)
     return buf_take(&b, NULL);
 }
 
+/* A group that moved as a whole, or one whose keys went to different places. True if it was reported. */
+static bool report_retired(struct reader *r, const struct yaml_node *map, size_t i, const char *group,
+                           const char *shown)
+{
+    const struct yaml_node *value = map->items[i];
+    bool reported = false;
+    for (size_t k = 0; value->kind == YAML_MAP && k < value->count; k++) {
+        AUTO_FREE char *inner = join_key(shown, value->keys[k]);
+        if (config_retired_find(r->root, inner, NULL) != NULL) {
+            reported = report_retired(r, value, k, group, inner) || reported;
+        }
+    }
+    const struct config_retired *retired = config_retired_find(r->root, shown, NULL);
+    if (reported || retired == NULL) {
+        return reported;
+    }
+    AUTO_FREE char *expected = children_text(r->table, group);
+    config_findings_add(r->findings, "retired-key", value->place, map->key_lines[i], map->key_columns[i], expected,
+                        NULL, retired->successor, "key `%s` is retired", shown);
+    return true;
+}
+
 static void unknown_key(struct reader *r, const struct yaml_node *map, size_t i, const char *group, const char *shown)
 {
     const struct yaml_node *value = map->items[i];
     int line = map->key_lines[i];
     int column = map->key_columns[i];
-    const struct config_retired *retired = config_retired_find(r->root, shown, NULL);
-    if (retired != NULL) {
-        config_findings_add(r->findings, "retired-key", value->place, line, column, NULL, NULL, retired->successor,
-                            "key `%s` is retired", shown);
+    if (report_retired(r, map, i, group, shown)) {
         return;
     }
     AUTO_FREE char *key = join_key(group, map->keys[i]);

@@ -23,6 +23,9 @@ static enum config_keep keep_row(const struct writer *w, const struct config_row
     if (w->form == CONFIG_FORM_MEANING && (row->flags & CONFIG_VOLATILE) != 0) {
         return CONFIG_LEAVE_OUT;
     }
+    if ((row->flags & CONFIG_TEST_ONLY) != 0 && config_find(w->table, w->tree, row->key) == NULL) {
+        return CONFIG_LEAVE_OUT;
+    }
     return w->keep == NULL ? CONFIG_KEEP : w->keep(row->key, w->arg);
 }
 
@@ -67,7 +70,10 @@ static json_t *written_list(const struct yaml_node *node, char *const *fallback,
     for (size_t i = 0; i < node->count; i++) {
         const char *text = node->items[i]->text == NULL ? "" : node->items[i]->text;
         bool path = !only_first || (i == 0 && strchr(text, '/') != NULL);
-        json_add_take(array, take_text(path ? as_written(text) : xstrdup(text)));
+        AUTO_FREE char *normal = path ? as_written(text) : xstrdup(text);
+        /* "./solve" lies beside the config, "solve" on the search path: they stay apart. */
+        bool beside = only_first && path && strchr(normal, '/') == NULL;
+        json_add_take(array, take_text(beside ? xasprintf("./%s", normal) : take(normal)));
     }
     return array;
 }

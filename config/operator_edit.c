@@ -93,6 +93,9 @@ static void replace_value(struct buf *b, const struct edit *e, const struct yaml
             start--;
         }
     }
+    while (end > start && strchr("\r\n", e->text[end - 1]) != NULL) { /* a block text ends on the line after it */
+        end--;
+    }
     buf_add(b, e->text, start);
     if (start > 0 && e->text[start - 1] == ':') {
         buf_char(b, ' ');

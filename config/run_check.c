@@ -131,7 +131,7 @@ static void check_models(const struct check *k)
     for (size_t i = 0; i < k->c->model_count; i++) {
         const struct config_model *m = &k->c->models[i];
         AUTO_FREE char *key = xasprintf("models.%s", m->name);
-        if (m->base_url == NULL) {
+        if (m->base_url == NULL && m->provider == CONFIG_PROVIDER_LOCAL) {
             REPORT(k, key, "missing-key", "a URL that starts with https:// or http://",
                    "add `base_url: http://127.0.0.1:8000/v1`, or where the server is",
                    "`models.%s.base_url` is missing: `provider: local` has no own", m->name);
@@ -308,9 +308,10 @@ static void check_tools(const struct check *k)
                    "`task.tools[%zu].network` is allowlist without hosts", i);
         }
         for (size_t j = 0; j < i; j++) {
-            if (strcmp(c->task.tools[i].name, c->task.tools[j].name) == 0) {
+            const char *name = c->task.tools[i].name;
+            if (name != NULL && c->task.tools[j].name != NULL && strcmp(name, c->task.tools[j].name) == 0) {
                 REPORT(k, "task.tools", "duplicate-key", "each name once", "rename one of them",
-                       "two tools are named `%s`", c->task.tools[i].name);
+                       "two tools are named `%s`", name);
             }
         }
     }

@@ -99,6 +99,22 @@ static void apply_overrides(struct config_source *source, char *const *overrides
     }
 }
 
+/* Rules between keys say nothing useful about values that could not be read. */
+static bool has_only_key_faults(const struct config_findings *findings)
+{
+    static const char *const key_faults[] = {"unknown-key", "missing-key", "retired-key"};
+    for (size_t i = 0; i < findings->count; i++) {
+        bool key_fault = false;
+        for (size_t k = 0; k < ARRAY_LEN(key_faults); k++) {
+            key_fault = key_fault || strcmp(findings->items[i].id, key_faults[k]) == 0;
+        }
+        if (!key_fault) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int run_config_parse(const char *place, const char *dir, const char *text, size_t len, char *const *overrides,
                      struct run_config **ret, struct config_findings *findings, struct orch_err *err)
 {
@@ -111,8 +127,7 @@ int run_config_parse(const char *place, const char *dir, const char *text, size_
     apply_overrides(c->source, overrides, findings);
     config_read(config_run_table(), c, c->source->tree, c->source->places[0], c->dir, false, findings);
     settle(c);
-    /* Rules between keys say nothing useful about values that were not read. */
-    if (findings->count == 0) {
+    if (has_only_key_faults(findings)) {
         run_check(c, c->source->places[0], findings);
     }
     TRY(config_findings_result(findings, err));

@@ -211,7 +211,8 @@ static void add_range(struct buf *b, const struct config_row *row)
     if (row->min >= row->max) {
         buf_fmt(b, ", %s", low);
     } else {
-        buf_fmt(b, " from %s to %s", low, high);
+        bool unit = row->type == CONFIG_DURATION || row->type == CONFIG_SIZE;
+        buf_fmt(b, "%s from %s to %s", unit ? "," : "", low, high);
     }
 }
 

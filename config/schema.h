@@ -18,26 +18,26 @@
 
 /* type, C type of the field it fills, words for people */
 #define CONFIG_TYPE_TABLE(X)                                                                                           \
-    X(TEXT, "text")                                      /* char *, NULL = null */                                     \
-    X(NAME, "name")                                      /* char *: [a-z0-9][a-z0-9._-]{0,62} */                       \
-    X(VARIABLE, "variable name")                         /* char *: the NAME of an environment variable */             \
-    X(URL, "URL")                                        /* char *: http:// or https:// */                             \
-    X(PATH, "path")                                      /* char *, absolute after loading */                          \
-    X(ENUM, "one of")                                    /* int, index into values; -1 = null */                       \
-    X(FLAG, "true or false")                             /* bool */                                                    \
-    X(INT, "whole number")                               /* int64_t, -1 = null */                                      \
-    X(NUMBER, "number")                                  /* double, -1 = null */                                       \
-    X(DURATION, "duration")                              /* int64_t ns, -1 = null */                                   \
-    X(SIZE, "size")                                      /* int64_t bytes, -1 = null */                                \
-    X(TEXTS, "list of texts")                            /* char **, never NULL */                                     \
-    X(PATHS, "list of paths")                            /* char **, absolute after loading */                         \
-    X(INNER_PATHS, "list of paths inside the candidate") /* char **, plain relative */                                 \
-    X(VARIABLES, "list of variable names or patterns")   /* char ** */                                                 \
-    X(HOSTS, "list of hosts")                            /* char ** */                                                 \
-    X(ENUMS, "list of")                                  /* char **, each one of values */                             \
-    X(COMMAND, "command as a list")                      /* char ** argv; [] = none */                                 \
-    X(JSON, "map")                                       /* json_t *, free-form object, never NULL */                  \
-    X(MAPS, "list of maps")                              /* struct config_array of elements */                         \
+    X(TEXT, "text")                                    /* char *, NULL = null */                                       \
+    X(NAME, "name")                                    /* char *: [a-z0-9][a-z0-9._-]{0,62} */                         \
+    X(VARIABLE, "variable name")                       /* char *: the NAME of an environment variable */               \
+    X(URL, "URL")                                      /* char *: http:// or https:// */                               \
+    X(PATH, "path")                                    /* char *, absolute after loading */                            \
+    X(ENUM, "one of")                                  /* int, index into values; -1 = null */                         \
+    X(FLAG, "true or false")                           /* bool */                                                      \
+    X(INT, "whole number")                             /* int64_t, -1 = null */                                        \
+    X(NUMBER, "number")                                /* double, -1 = null */                                         \
+    X(DURATION, "duration")                            /* int64_t ns, -1 = null */                                     \
+    X(SIZE, "size")                                    /* int64_t bytes, -1 = null */                                  \
+    X(TEXTS, "list of texts")                          /* char **, never NULL */                                       \
+    X(PATHS, "list of paths")                          /* char **, absolute after loading */                           \
+    X(INNER_PATHS, "list of relative paths")           /* char **, plain relative */                                   \
+    X(VARIABLES, "list of variable names or patterns") /* char ** */                                                   \
+    X(HOSTS, "list of hosts")                          /* char ** */                                                   \
+    X(ENUMS, "list of")                                /* char **, each one of values */                               \
+    X(COMMAND, "command as a list")                    /* char ** argv; [] = none */                                   \
+    X(JSON, "map")                                     /* json_t *, free-form object, never NULL */                    \
+    X(MAPS, "list of maps")                            /* struct config_array of elements */                           \
     X(NAMED, "map of names") /* struct config_array of elements, the first member is char *name */
 
 enum config_type {

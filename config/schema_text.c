@@ -284,6 +284,8 @@ static void add_table_row(struct buf *b, const char *prefix, const struct config
     }
 }
 
+#define TABLE_HEAD "\n| key | value | default | meaning |\n| --- | --- | --- | --- |\n"
+
 static const char page_head[] =
     "Relative paths start at the config file; `~` and `${VAR}` are expanded, and an unset variable is an error.\n"
     "Durations: `10m`, `1m30s`, `0.5s`, `500ms`, `PT1M30S`. Sizes: `256M`, `256MiB`, `1.5GiB` are powers of 1024,\n"
@@ -295,20 +297,24 @@ char *schema_markdown(const struct config_table *table)
 {
     AUTO_BUF struct buf b;
     buf_init(&b, BUF_MAX_TEXT);
-    buf_fmt(&b, "# Reference: %s\n\nMade by `orch config reference` from the schema table; do not edit.\n\n%s",
-            table->title, page_head);
-    AUTO_STRV char **groups = config_children(table, "");
-    bool in_table = false;
-    for (size_t g = 0; g < strv_len(groups); g++) {
-        bool group = config_is_group(table, groups[g]);
-        if (group || !in_table) {
-            buf_fmt(&b, "\n## %s\n\n| key | value | default | meaning |\n| --- | --- | --- | --- |\n", groups[g]);
+    buf_fmt(&b, "# Reference: %s\n\nMade by `orch config reference%s` from the schema table; do not edit.\n\n%s",
+            table->title, table == config_operator_table() ? " --operator" : "", page_head);
+    buf_str(&b, "\n## Top-level keys\n" TABLE_HEAD);
+    for (size_t i = 0; i < table->row_count; i++) {
+        if (strchr(table->rows[i].key, '.') == NULL) {
+            add_table_row(&b, "", &table->rows[i]);
         }
-        in_table = !group;
+    }
+    AUTO_STRV char **groups = config_children(table, "");
+    for (size_t g = 0; g < strv_len(groups); g++) {
+        if (!config_is_group(table, groups[g])) {
+            continue;
+        }
+        buf_fmt(&b, "\n## %s\n" TABLE_HEAD, groups[g]);
         size_t len = strlen(groups[g]);
         for (size_t i = 0; i < table->row_count; i++) {
             const struct config_row *row = &table->rows[i];
-            bool member = strncmp(row->key, groups[g], len) == 0 && (row->key[len] == '.' || row->key[len] == '\0');
+            bool member = strncmp(row->key, groups[g], len) == 0 && row->key[len] == '.';
             if (member && (row->flags & CONFIG_TEST_ONLY) == 0) {
                 add_table_row(&b, "", row);
             }

@@ -235,9 +235,12 @@ static void check_properties(struct reading *r, const yaml_event_t *event, const
                             "anchor `&%s` is not accepted in a config", (const char *)anchor);
     }
     if (tag != NULL) {
+        static const char core[] = "tag:yaml.org,2002:";
+        bool short_form = strncmp((const char *)tag, core, sizeof(core) - 1) == 0;
         config_findings_add(r->findings, "tag", r->place, line_of(event->start_mark), column_of(event->start_mark),
                             "a value without a tag", NULL, "remove the tag; each key knows its own type",
-                            "tag `%s` is not accepted", (const char *)tag);
+                            "tag `%s%s` is not accepted", short_form ? "!!" : "",
+                            (const char *)tag + (short_form ? sizeof(core) - 1 : 0));
     }
 }
 
@@ -571,7 +574,10 @@ int yaml_tree_parse(const char *place, const char *data, size_t len, unsigned fl
 static bool reads_back_plain(const char *text)
 {
     static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "y", "n"};
-    if (is_null_text(text) || text[0] == '-' || text[0] == '.' || (text[0] >= '0' && text[0] <= '9')) {
+    bool digit = text[0] >= '0' && text[0] <= '9';
+    /* "10m" and "1GiB" are text to every reader; 0x1f, 1e3, 0b1 are numbers to some. */
+    bool unit = digit && strpbrk(text, "dhmsunKMGTi") != NULL && strpbrk(text, "eExXoOb_") == NULL;
+    if (is_null_text(text) || text[0] == '-' || text[0] == '.' || (digit && !unit)) {
         return false;
     }
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
