@@ -111,6 +111,7 @@ static void step_arguments(const struct mount_step *m, struct buf *out)
     static const char *const words[MOUNT_KIND_COUNT] = {
         [MOUNT_RO_BIND] = "--ro-bind", [MOUNT_BIND] = "--bind",   [MOUNT_PROC] = "--proc",
         [MOUNT_DEV] = "--dev",         [MOUNT_TMPFS] = "--tmpfs", [MOUNT_REMOUNT_RO] = "--remount-ro",
+        [MOUNT_DIR] = "--dir",
     };
     if (m->kind == MOUNT_TMPFS) {
         arg(out, "--perms");
@@ -118,6 +119,10 @@ static void step_arguments(const struct mount_step *m, struct buf *out)
         arg(out, "--size");
         buf_fmt(out, "%llu", (unsigned long long)m->size);
         buf_char(out, '\0');
+    }
+    if (m->kind == MOUNT_DIR) {
+        arg(out, "--perms");
+        arg(out, "0755");
     }
     arg(out, words[m->kind]);
     if (m->source != NULL) {

@@ -180,6 +180,26 @@ static int make_root_point(struct lowering *l, const char *target, enum spec_kin
     return make_point(l->place->dirfd, inside, kind, l->err);
 }
 
+/* Directories in memory down to a mount point there: the mechanism alone would close them to the sandbox's identity. */
+static void memory_parents(struct lowering *l, const char *target, bool whole)
+{
+    const char *first = strchr(target + 1, '/');
+    for (const char *p = first; p != NULL;) {
+        p = strchr(p + 1, '/');
+        if (p == NULL && !whole) {
+            return;
+        }
+        AUTO_FREE char *dir = p == NULL ? xstrdup(target) : xmemdup0(target, (size_t)(p - target));
+        bool there = false;
+        for (size_t i = 0; i < l->grants.count; i++) {
+            there = there || strcmp(l->grants.steps[i].target, dir) == 0;
+        }
+        if (!there) {
+            mount_plan_add(&l->grants, MOUNT_DIR, NULL, dir, 0);
+        }
+    }
+}
+
 static int prepare_point(struct lowering *l, const char *target, enum spec_kind kind)
 {
     const char *source = NULL;
@@ -187,8 +207,12 @@ static int prepare_point(struct lowering *l, const char *target, enum spec_kind 
     if (above != NULL) {
         return point_in_grant(l, above, source, target, kind);
     }
-    if (in_memory(target) || strchr(target + 1, '/') == NULL) {
-        return 0; /* the mechanism makes it in fresh memory; a first component is the skeleton's */
+    if (in_memory(target)) {
+        memory_parents(l, target, kind == SPEC_DIR);
+        return 0;
+    }
+    if (strchr(target + 1, '/') == NULL) {
+        return 0; /* a first component is the skeleton's */
     }
     return make_root_point(l, target, kind);
 }

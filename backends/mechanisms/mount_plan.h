@@ -13,6 +13,7 @@ enum mount_kind {
     MOUNT_DEV,
     MOUNT_TMPFS,      /* size bytes, mode 1777 */
     MOUNT_REMOUNT_RO, /* target as it is, read-only from here on */
+    MOUNT_DIR,        /* a directory in memory, mode 0755 */
     MOUNT_KIND_COUNT
 };
 
