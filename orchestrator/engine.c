@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "config/findings.h"
 #include "orchestrator/batch.h"
+#include "orchestrator/row_json.h"
 #include "state/durable.h"
 #include "state/fingerprint.h"
 #include "state/redact.h"
@@ -239,16 +240,7 @@ static bool print_event(void *arg, const struct event_row *row)
 {
     struct engine *e = arg;
     e->events_seen = row->seq;
-    char when[CLOCK_TEXT_MAX];
-    AUTO_JSON json_t *o = json_object();
-    json_set_int(o, "seq", row->seq);
-    json_set_str(o, "time", clock_iso(row->wall_ns, when));
-    json_set_str(o, "event", row->kind);
-    json_set_str(o, "subject", row->subject);
-    json_t *data = json_loads(row->data, 0, NULL);
-    json_set_take(o, "data", data != NULL ? data : json_null());
-    AUTO_FREE char *line = json_dumps(o, JSON_COMPACT);
-    puts(line != NULL ? line : "{}");
+    verb_print_json_line(e->call, row_json_event(row));
     return true;
 }
 

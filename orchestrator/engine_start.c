@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LOSSY_REPLY_NS (NS_PER_S / 2) /* the test environment loses replies: do not wait for them long */
+
 struct start_wait {
     bool done;
     struct orch_err err;
@@ -35,7 +37,8 @@ int engine_start_environment(struct engine *e, struct orch_err *err)
     TRY(guest_find(e->call->program, "orch-node", &node, err));
     TRY(guest_find(e->call->program, "orch-init", &init, err));
     TRY(engine_fresh_dir(e, "node", &work, err));
-    const char *covered[] = {e->layout.root, e->layout.state, NULL};
+    bool inside = path_is_beneath(e->layout.state, e->layout.root);
+    const char *covered[] = {e->layout.root, inside ? NULL : e->layout.state, NULL};
     struct environment_settings s = {
         .loop = &e->loop,
         .node_program = node,
@@ -47,6 +50,7 @@ int engine_start_environment(struct engine *e, struct orch_err *err)
         .uid_count = (uint32_t)e->operator_config->uid_range.count,
         .covered = covered,
         .lose_every = (unsigned)c->lose,
+        .reply_timeout_ns = c->lose > 0 ? LOSSY_REPLY_NS : 0,
     };
     TRY(environment_new(config_environment_names[c->kind], &s, &e->environment, err));
     struct start_wait w = {.err = ERR_INIT};

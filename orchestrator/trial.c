@@ -10,6 +10,8 @@
 #include "roles/host_judge.h"
 #include "roles/role_call.h"
 #include "roles/task_role.h"
+#include "state/durable.h"
+#include "state/redact.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -87,7 +89,8 @@ static void settle(struct trial *t, struct trial_result *r, const struct orch_er
     AUTO_FREE char *feedback = r->feedback != NULL ? redact_text(t->e->redactor, r->feedback) : NULL;
     r->feedback = feedback;
     struct orch_err err = ERR_INIT;
-    if (record_trial_settle(t->e->record, t->item->trial, r, NULL, &err) < 0) {
+    if (record_trial_settle(t->e->record, t->item->trial, r, NULL, &err) < 0 ||
+        fault_point(FAULT_TRIAL_SETTLED, &err) < 0) {
         broken(t, &err);
         return;
     }
@@ -162,6 +165,11 @@ static void on_intent(void *arg, int code)
         struct orch_err err = ERR_INIT;
         err_set(&err, code, "the record could not be written");
         broken(t, &err);
+        return;
+    }
+    struct orch_err fault = ERR_INIT;
+    if (fault_point(FAULT_TRIAL_INTENT, &fault) < 0) {
+        broken(t, &fault);
         return;
     }
     if (t->cancelled) {
@@ -285,7 +293,8 @@ static int start_call(struct trial *t, struct orch_err *err)
     call_note_asked(&t->call, &spec);
     TRY(role_call_start(e->environment, &spec, &call, &t->fetch, 1, task_ended, t, &t->running, err));
     TRY(call_note_started(e, &t->call, err));
-    return record_trial_phase(e->record, t->item->trial, PHASE_STARTED, NULL, err);
+    TRY(record_trial_phase(e->record, t->item->trial, PHASE_STARTED, NULL, err));
+    return fault_point(FAULT_TRIAL_STARTED, err);
 }
 
 /* Work that starts no call still goes through the loop, so that `called` is never called from trial_call(). */
@@ -361,7 +370,8 @@ static void task_ended(struct role_call_outcome *o, void *arg)
         t->limited = true;
         call_note_limit(&t->call, "disk", t->e->config->task.access.limits.disk, (int64_t)t->fetch.report.bytes);
     }
-    if (record_trial_phase(t->e->record, t->item->trial, PHASE_EXITED, NULL, &err) < 0) {
+    if (record_trial_phase(t->e->record, t->item->trial, PHASE_EXITED, NULL, &err) < 0 ||
+        fault_point(FAULT_TRIAL_EXITED, &err) < 0) {
         broken(t, &err);
         return;
     }
@@ -415,6 +425,9 @@ static void collected(uv_work_t *work, int status)
     int code = call_note_settle(t->e, &t->call, t->output.digest, &err);
     if (code == 0) {
         code = record_trial_phase(t->e->record, t->item->trial, PHASE_COLLECTED, NULL, &err);
+    }
+    if (code == 0) {
+        code = fault_point(FAULT_TRIAL_COLLECTED, &err);
     }
     if (code < 0) {
         broken(t, &err);

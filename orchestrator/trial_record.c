@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "state/durable.h"
 #include "state/redact.h"
 
 #include <dirent.h>
@@ -27,7 +28,8 @@ int call_note_plan(struct engine *e, struct call_note *n, enum call_kind kind, i
     struct sandbox_open open = {
         .role = call_kind_text(kind), .environment = environment, .mechanism = "auto", .name = n->name};
     TRY(record_sandbox_open(e->record, &open, &n->sandbox, NULL, err));
-    return record_call_phase(e->record, n->call, PHASE_INTENT, n->name, NULL, err);
+    TRY(record_call_phase(e->record, n->call, PHASE_INTENT, n->name, NULL, err));
+    return fault_point(FAULT_CALL_INTENT, err);
 }
 
 /* File contents are the task's own text: the record has them elsewhere. */
@@ -55,7 +57,8 @@ void call_note_asked(struct call_note *n, const struct sandbox_spec *spec)
 
 int call_note_started(struct engine *e, struct call_note *n, struct orch_err *err)
 {
-    return record_call_phase(e->record, n->call, PHASE_STARTED, NULL, NULL, err);
+    TRY(record_call_phase(e->record, n->call, PHASE_STARTED, NULL, NULL, err));
+    return fault_point(FAULT_CALL_STARTED, err);
 }
 
 void call_note_limit(struct call_note *n, const char *limit, int64_t value, int64_t reached)
@@ -99,6 +102,7 @@ int call_note_ended(struct engine *e, struct call_note *n, struct role_call_outc
         free(n->grade);
         n->grade = xstrdup(o->grade);
     }
+    TRY(fault_point(FAULT_SANDBOX_CLOSED, err));
     TRY(record_sandbox_closed(e->record, n->sandbox, o->opened ? "removed" : "never opened", NULL, err));
     call_result_take(&n->end, &o->call);
     n->reached = o->err.code == 0;
@@ -161,7 +165,8 @@ int call_note_settle(struct engine *e, struct call_note *n, const char *output_t
                   .cpu_ns = n->reached ? n->end.cpu_ns : -1,
                   .rss_bytes = n->reached ? n->end.max_rss : -1},
     };
-    return record_call_settle(e->record, n->call, &r, NULL, err);
+    TRY(record_call_settle(e->record, n->call, &r, NULL, err));
+    return fault_point(FAULT_CALL_SETTLED, err);
 }
 
 void call_note_done(struct call_note *n)

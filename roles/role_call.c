@@ -12,6 +12,8 @@ struct role_call {
     role_call_cb cb;
     void *arg;
     bool cancelled;
+    bool answered; /* the open's answer came; a lost one may come after the call's end */
+    bool over;     /* everything else is done */
     struct orch_err refused; /* the call was never sent: reported when the open has answered */
     struct role_call_outcome outcome;
 };
@@ -34,6 +36,10 @@ static void removed(struct environment *env, const struct environment_result *re
 
 static void finish(struct role_call *rc)
 {
+    rc->over = true;
+    if (!rc->answered) {
+        return;
+    }
     struct orch_err err = ERR_INIT;
     int code = sandbox_remove(rc->sb, removed, NULL, &err);
     if (code < 0 && rc->outcome.err.code == 0) {
@@ -73,14 +79,13 @@ static void opened(struct sandbox *sb, const struct sandbox_opened *o, void *arg
 {
     (void)sb;
     struct role_call *rc = arg;
-    rc->outcome.err = o->err;
-    if (rc->refused.code < 0) {
+    rc->answered = true;
+    if (o->err.code < 0 || rc->refused.code < 0) {
         rc->outcome.err = o->err.code < 0 ? o->err : rc->refused;
-        finish(rc);
-        return;
-    }
-    if (o->err.code < 0) {
-        return; /* the call ends with it too */
+        if (rc->over || rc->refused.code < 0) {
+            finish(rc);
+        }
+        return; /* else the call ends with it too */
     }
     rc->outcome.opened = true;
     free(rc->outcome.mechanism);
@@ -91,6 +96,9 @@ static void opened(struct sandbox *sb, const struct sandbox_opened *o, void *arg
     rc->outcome.grade = xstrdup(o->grade);
     rc->outcome.uid = o->uid;
     rc->outcome.checks = o->checks != NULL ? json_deep_copy(o->checks) : NULL;
+    if (rc->over) {
+        finish(rc);
+    }
 }
 
 static void ended(struct call *call, struct call_result *result, void *arg)

@@ -10,7 +10,7 @@ need bwrap || {
     skip examples_permuted "no bubblewrap"
     exit 0
 }
-E2E_TIMEOUT=300
+export E2E_TIMEOUT=300
 
 rises() { # the two evaluations' means
     python3 -c 'import sys; root, final = map(float, sys.argv[1:]); sys.exit(not (root < 0.2 and final > 0.7))' "$@"

@@ -10,7 +10,7 @@ need bwrap || {
     skip examples_zones "no bubblewrap"
     exit 0
 }
-E2E_TIMEOUT=300
+export E2E_TIMEOUT=300
 
 # test_mean SELECTOR: the mean over the test split, into $MEAN; every test task must have a score.
 test_mean() {

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # needs: bwrap
 # A task program that looks for what it must not see finds nothing, and does see what it was given.
 # shellcheck source=tests/support/e2e.sh
