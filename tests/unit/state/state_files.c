@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/process.h"
-#include "state/control.h"
+#include "state/control_socket.h"
 #include "state/durable.h"
 #include "state/fingerprint.h"
 #include "state/layout.h"

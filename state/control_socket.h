@@ -11,8 +11,8 @@
  * No loop here: the server side hands out a listening descriptor and formats
  * and parses lines; the client side blocks with a timeout.
  */
-#ifndef ORCH_STATE_CONTROL_H
-#define ORCH_STATE_CONTROL_H
+#ifndef ORCH_STATE_CONTROL_SOCKET_H
+#define ORCH_STATE_CONTROL_SOCKET_H
 
 #include "base/buf.h"
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "state/control.h"
+#include "state/control_socket.h"
 
 #include "base/clock.h"
 #include "base/digest.h"
