@@ -183,17 +183,37 @@ static char *immutable_uri(const char *path)
     return buf_take(&uri, NULL);
 }
 
+static int touch_schema(sqlite3 *db)
+{
+    sqlite3_busy_timeout(db, RECORD_BUSY_MS);
+    return sqlite3_exec(db, "SELECT 1 FROM sqlite_schema LIMIT 1", NULL, NULL, NULL);
+}
+
+/* A dead writer's rollback journal can only be played back by one who may write. */
+static void recover_journal(const char *path)
+{
+    sqlite3 *db = NULL;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK) {
+        (void)touch_schema(db);
+    }
+    sqlite3_close(db);
+}
+
 static int open_reader(const char *path, sqlite3 **ret)
 {
     AUTO_FREE char *wal = xasprintf("%s-wal", path);
+    AUTO_FREE char *journal = xasprintf("%s-journal", path);
     const int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     int rc = sqlite3_open_v2(path, ret, flags, NULL);
     if (rc == SQLITE_OK) {
-        sqlite3_busy_timeout(*ret, RECORD_BUSY_MS);
-        rc = sqlite3_exec(*ret, "SELECT 1 FROM sqlite_schema LIMIT 1", NULL, NULL, NULL);
+        rc = touch_schema(*ret);
+    }
+    if (rc == SQLITE_READONLY_ROLLBACK) {
+        recover_journal(path);
+        rc = touch_schema(*ret);
     }
     if (((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && access(path, R_OK) == 0 &&
-        access(wal, F_OK) < 0) {
+        access(wal, F_OK) < 0 && access(journal, F_OK) < 0) {
         AUTO_FREE char *uri = immutable_uri(path);
         sqlite3_close(*ret);
         *ret = NULL;

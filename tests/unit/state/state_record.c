@@ -3,11 +3,13 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/process.h"
 #include "state/export.h"
 #include "state/record.h"
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -623,6 +625,34 @@ Test(record, a_damaged_page_is_found_after_an_unclean_end)
     }
     cr_assert_eq(try_open(&dir, RECORD_WRITE, &err), ORCH_E_DAMAGED);
     cr_assert_eq(try_open(&dir, RECORD_READ, &err), ORCH_E_DAMAGED);
+    TEST_END();
+}
+
+static void leave_hot_journal(const struct test_dir *dir)
+{
+    struct orch_err err = ERR_INIT;
+    AUTO_COMMAND_RESULT struct command_result result = {0};
+    AUTO_FREE char *program = test_built("tests/unit/state/state_victim");
+    AUTO_FREE char *journal = path_join(dir->path, "record.db-journal");
+    char *const argv[] = {program, (char[]){"hot"}, dir->path, NULL};
+    char *const envp[] = {NULL};
+    const struct command c = {.program = program, .argv = argv, .envp = envp, .output_max = 4096};
+    must(command_run(&c, &result, &err), &err);
+    cr_assert(result.end == END_SIGNALLED && result.code == SIGKILL, "%s", result.err);
+    cr_assert_eq(access(journal, F_OK), 0, "the journal is there");
+}
+
+Test(record, a_hot_rollback_journal_is_played_back_by_reader_and_writer)
+{
+    static const enum record_mode modes[] = {RECORD_READ, RECORD_WRITE};
+    for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+        AUTO_TEST_DIR struct test_dir dir = test_dir_new();
+        struct orch_err err = ERR_INIT;
+        make_finished(&dir);
+        leave_hot_journal(&dir);
+        cr_assert_eq(try_open(&dir, modes[i], &err), 0, "%s", err.message);
+        cr_assert_eq(check_tampered(&dir), 0);
+    }
     TEST_END();
 }
 

@@ -6,6 +6,7 @@
  *                                             settling is appended to the file ACKS
  *   state_victim hold RUN_DIR                 takes the run's lock, prints a line, waits for the end of its input
  *   state_victim bench PROJECT TRIALS         phase operations a second, and memory
+ *   state_victim hot RUN_DIR                  dies in the middle of a commit with a rollback journal
  *   state_victim threads                      posts, reads, keeps and drains at once (for ThreadSanitizer)
  */
 #include "base/fd.h"
@@ -21,6 +22,8 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -304,6 +307,36 @@ static int verb_bench(char **argv, struct orch_err *err)
     return 0;
 }
 
+/* ---- A hot journal ---- */
+
+/* As on a network file system, where the record has no write-ahead log: pages are overwritten in place, the old ones
+ * lie in the journal, and the writer is gone. */
+static int verb_hot(char **argv, struct orch_err *err)
+{
+    static const char *const statements[] = {
+        "PRAGMA journal_mode=DELETE",
+        "PRAGMA cache_size=1", /* spills: the file itself is changed before the commit */
+        "BEGIN IMMEDIATE",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
+        " INSERT INTO objects(digest, size, data) SELECT 'd' || i, 100, randomblob(100) FROM n",
+        "UPDATE trials SET task = hex(randomblob(500))",
+    };
+    AUTO_FREE char *path = path_join(argv[0], RUN_RECORD);
+    sqlite3 *db = NULL;
+
+    if (sqlite3_open(path, &db) != SQLITE_OK) {
+        return err_set(err, ORCH_E_IO, "%s", path);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(statements); i++) {
+        char *message = NULL;
+        if (sqlite3_exec(db, statements[i], NULL, NULL, &message) != SQLITE_OK) {
+            return err_set(err, ORCH_E_IO, "%s", message);
+        }
+    }
+    (void)kill(getpid(), SIGKILL);
+    return 0;
+}
+
 /* ---- Threads ---- */
 
 #define POSTERS 4
@@ -420,7 +453,11 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(char **argv, struct orch_err *err);
         int min;
-    } verbs[] = {{"run", verb_run, 4}, {"hold", verb_hold, 3}, {"bench", verb_bench, 4}, {"threads", verb_threads, 2}};
+    } verbs[] = {{"run", verb_run, 4},
+                 {"hold", verb_hold, 3},
+                 {"bench", verb_bench, 4},
+                 {"hot", verb_hot, 3},
+                 {"threads", verb_threads, 2}};
     struct orch_err err = ERR_INIT;
 
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
