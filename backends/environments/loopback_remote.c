@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "base/path.h"
 
+#include <unistd.h>
+
 static int cover(const struct environment *env, const char *path, struct node_launch *l, struct orch_err *err)
 {
     AUTO_FREE char *real = NULL;
@@ -32,6 +34,9 @@ static int cover(const struct environment *env, const char *path, struct node_la
 int loopback_remote_launch(const struct environment *env, struct node_launch *ret, struct orch_err *err)
 {
     struct node_launch l = {0};
+    if (geteuid() != 0) {
+        return err_set(err, ORCH_E_UNAVAILABLE, "the environment loopback-remote needs root: it mounts");
+    }
     AUTO_FREE char *dir = path_dir(env->node_program);
     l.program = path_join(dir, "orch-private-view");
     l.argv = strv_append(NULL, xstrdup("orch-private-view"));

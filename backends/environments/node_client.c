@@ -12,6 +12,7 @@
 #define READ_CHUNK ((size_t)128 << 10)
 #define OUT_MAX ((size_t)1 << 30) /* more than credit and bounded requests can ever queue: reaching it is our bug */
 #define DEFAULT_TIMEOUT_NS (10 * INT64_C(1000000000))
+#define LATE_MAX_MS 5000
 #define SEND_WINDOW_MAX ((uint64_t)1 << 40)
 
 struct node_request {
@@ -98,12 +99,21 @@ static void request_finish(struct node_request *r, json_t *ok, const struct orch
     request_free(r);
 }
 
+/* Longer each time, up to LATE_MAX_MS: a machine under load is slow, not silent. */
+static uint64_t patience(const struct node_request *r)
+{
+    uint64_t first = r->client->timeout_ms;
+    uint64_t wait = first << (r->times < 10 ? r->times : 10);
+    uint64_t most = first > LATE_MAX_MS ? first : LATE_MAX_MS;
+    return wait < most ? wait : most;
+}
+
 static void request_send(struct node_request *r)
 {
     struct node_client *c = r->client;
     struct orch_err err = ERR_INIT;
     r->id = ++c->last_id;
-    r->due = uv_now(c->loop) + c->timeout_ms;
+    r->due = uv_now(c->loop) + patience(r);
     json_set_int(r->body, "id", r->id);
     if (c->down) {
         node_request_settle(r, NULL, &c->why);
@@ -175,7 +185,7 @@ static bool tick_one(struct node_request *r, uint64_t now)
     if (what == NODE_AGAIN) {
         request_send(r);
     } else if (what == NODE_WAIT) {
-        r->due = now + r->client->timeout_ms;
+        r->due = now + patience(r);
     } else {
         struct orch_err err = ERR_INIT;
         (void)err_set(&err, ORCH_E_LOST, "no answer to `%s` from the node", json_get_str(r->body, "op", "?"));

@@ -30,7 +30,7 @@ MUST_USE int node_client_new(uv_loop_t *loop, int fd, int64_t reply_timeout_ns,
 void node_client_close(struct node_client *c, void (*closed)(void *arg), void *arg);
 bool node_client_is_down(const struct node_client *c);
 
-/* What to do when a reply did not come in time. */
+/* What to do when a reply did not come in time; each wait is longer than the one before, within bounds. */
 enum node_retry {
     NODE_GIVE_UP, /* ORCH_E_LOST */
     NODE_AGAIN,   /* send the same request again with a new id */

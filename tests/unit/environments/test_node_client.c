@@ -175,7 +175,7 @@ Test(node_client, asks_again_and_takes_one_answer)
 
 Test(node_client, gives_up_with_an_unknown_outcome)
 {
-    struct bench *b = bench_new(4);
+    struct bench *b = bench_new(2);
     (void)node_request(b->client, request("a"), NULL, on_reply, b);
     until(b, "reply lost;");
     cr_assert_str_eq(b->seen.data, "reply lost;");
