@@ -156,7 +156,7 @@ void call_end(struct running_call *c, int status, struct control_exit *ret_exit)
 {
     struct control_exit e = {.status = status, .killed = c->killed};
     e.wall_ns = (uint64_t)(now_ns() - c->started_ns);
-    e.left = kill_all();
+    e.left = c->left + kill_all();
     struct rusage u;
     if (getrusage(RUSAGE_CHILDREN, &u) == 0) {
         e.user_us = (uint64_t)u.ru_utime.tv_sec * 1000000 + (uint64_t)u.ru_utime.tv_usec;

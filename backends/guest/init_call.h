@@ -11,6 +11,7 @@ struct running_call {
     pid_t pid; /* 0: none */
     int64_t started_ns;
     uint32_t killed;
+    uint32_t left; /* others that were reaped since it was killed */
 };
 
 /* Starts what a CALL message asks; takes its descriptors. 0, or -errno of a message that makes no sense. When exec

@@ -144,6 +144,7 @@ static int on_children(struct init *in)
             call_end(&in->call, status, &e);
             return report(in, &e);
         }
+        in->call.left += in->call.killed;
     }
     return INIT_OK;
 }

@@ -179,7 +179,7 @@ static int build_root(const struct skeletons *k, int root, const struct sandbox_
     }
     TRY(put_etc(root, s->network == SPEC_NO_NETWORK, err));
     TRY(put_alternatives(root, err));
-    return put_copy(root, CONTROL_INIT_PATH + 1, k->init_program, 0555, true, err);
+    return put_copy(root, &CONTROL_INIT_PATH[1], k->init_program, 0555, true, err);
 }
 
 /* ---- the set ---- */

@@ -114,8 +114,8 @@ Test(spec, sources_follow_their_rules)
         "{\"source\":\"data\",\"target\":\"/w/x\",\"mode\":\"ro\"}",
         "{\"source\":\"/a/../b\",\"target\":\"/w/x\",\"mode\":\"ro\"}",
         "{\"source\":\"tree:sha256:12\",\"target\":\"/w/x\",\"mode\":\"ro\"}",
-        "{\"source\":\"tree:sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\",\"target\":\"/w/"
-        "x\",\"mode\":\"rw\"}",
+        ("{\"source\":\"tree:sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\",\"target\":\"/w/"
+         "x\",\"mode\":\"rw\"}"),
         "{\"source\":\"work:../x\",\"target\":\"/w/x\",\"mode\":\"rw\"}",
         "{\"source\":\"work:\",\"target\":\"/w/x\",\"mode\":\"rw\"}",
         "{\"source\":\"work:x\",\"target\":\"/w/x\",\"mode\":\"rw\",\"kind\":\"file\"}",
