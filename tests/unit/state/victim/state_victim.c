@@ -317,8 +317,8 @@ static int verb_hot(char **argv, struct orch_err *err)
         "PRAGMA journal_mode=DELETE",
         "PRAGMA cache_size=1", /* spills: the file itself is changed before the commit */
         "BEGIN IMMEDIATE",
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
-        " INSERT INTO objects(digest, size, data) SELECT 'd' || i, 100, randomblob(100) FROM n",
+        ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
+         " INSERT INTO objects(digest, size, data) SELECT 'd' || i, 100, randomblob(100) FROM n"),
         "UPDATE trials SET task = hex(randomblob(500))",
     };
     AUTO_FREE char *path = path_join(argv[0], RUN_RECORD);
