@@ -6,6 +6,7 @@
  */
 #include "backends/mechanisms/mount_plan.h"
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -79,6 +80,22 @@ char **mount_plan_tops(const struct sandbox_spec *s)
     }
     qsort(tops, strv_len(tops), sizeof *tops, text_order);
     return tops;
+}
+
+char *mount_plan_shape(const struct sandbox_spec *s, char *const *sources)
+{
+    struct buf b;
+    buf_init(&b, BUF_MAX_TEXT);
+    for (size_t i = 0; i < s->grant_count; i++) {
+        buf_fmt(&b, "g%d%d%s\n", (int)s->grants[i].kind, sources[i] != NULL, s->grants[i].target);
+    }
+    for (size_t i = 0; i < s->file_count; i++) {
+        buf_fmt(&b, "f%s\n", s->files[i].path);
+    }
+    for (char **d = s->dirs; *d != NULL; d++) {
+        buf_fmt(&b, "d%s\n", *d);
+    }
+    return buf_take(&b, NULL);
 }
 
 /* ---- mount points ---- */
@@ -176,6 +193,9 @@ static int point_in_grant(struct lowering *l, const struct spec_grant *above, co
 
 static int make_root_point(struct lowering *l, const char *target, enum spec_kind kind)
 {
+    if (l->place->prepared) {
+        return 0;
+    }
     AUTO_FREE char *inside = xasprintf("root%s", target);
     return make_point(l->place->dirfd, inside, kind, l->err);
 }
@@ -221,6 +241,9 @@ static int prepare_point(struct lowering *l, const char *target, enum spec_kind 
 
 static int write_file(int dirfd, const char *path, const struct spec_file *f, struct orch_err *err)
 {
+    if (fchmodat(dirfd, path, 0600, 0) < 0 && errno != ENOENT) { /* closed by its last use */
+        return err_errno(err, ORCH_E_IO, "chmod %s", path);
+    }
     AUTO_FD int fd = fd_open_beneath(dirfd, path, O_WRONLY | O_CREAT | O_TRUNC, 0600, err);
     if (fd < 0) {
         return fd;
@@ -237,13 +260,11 @@ static int lower_file(struct lowering *l, size_t i)
     TRY(prepare_point(l, f->path, SPEC_FILE));
     AUTO_FREE char *relative = own ? xasprintf("root%s", f->path) : xasprintf("files/%zu", i);
     if (!own) {
-        if (mkdirat(l->place->dirfd, "files", 0755) < 0 && errno != EEXIST) {
+        if (!l->place->prepared && mkdirat(l->place->dirfd, "files", 0755) < 0 && errno != EEXIST) {
             return err_errno(l->err, ORCH_E_IO, "make a directory");
         }
         AUTO_FREE char *full = path_join(l->place->dir, relative);
         mount_plan_add(&l->grants, MOUNT_RO_BIND, full, f->path, 0);
-    } else if (fchmodat(l->place->dirfd, relative, 0600, 0) < 0) {
-        return err_errno(l->err, ORCH_E_IO, "chmod %s", relative);
     }
     return write_file(l->place->dirfd, relative, f, l->err);
 }
@@ -376,7 +397,7 @@ static int lower_tops(struct lowering *l)
 
 static int lower_all(struct lowering *l)
 {
-    if (mkdirat(l->place->dirfd, "root", 0755) < 0 && errno != EEXIST) {
+    if (!l->place->prepared && mkdirat(l->place->dirfd, "root", 0755) < 0 && errno != EEXIST) {
         return err_errno(l->err, ORCH_E_IO, "make a directory");
     }
     TRY(lower_tops(l));

@@ -33,10 +33,12 @@ void mount_plan_done(struct mount_plan *p); /* accepts a zeroed struct */
 #define AUTO_MOUNT_PLAN __attribute__((cleanup(mount_plan_done)))
 void mount_plan_add(struct mount_plan *p, enum mount_kind kind, const char *source, const char *target, uint64_t size);
 
-/* Where the node keeps what belongs to one sandbox. */
+/* Where mount points and inline files of one sandbox lie. Sandboxes only ever see it read-only, so that a place can
+ * serve the next one of the same shape, once the first is proved gone. */
 struct mount_place {
     const char *dir;      /* absolute; "root/" (mount points, inline files) and "files/" are made below it */
     int dirfd;            /* of it */
+    bool prepared;        /* its mount points are there: only inline files are written again */
     const char *skeleton; /* the prepared root to use */
     const char *empty_dir, *empty_file; /* what covers hidden paths; nobody can write them */
 };
@@ -49,6 +51,9 @@ struct mount_place {
  */
 MUST_USE int mount_plan_lower(const struct sandbox_spec *s, char *const *sources, const struct mount_place *place,
                               struct mount_plan *ret, struct orch_err *err);
+
+/* Everything that decides which mount points a place has: equal text, equal points. Owned by the caller. */
+char *mount_plan_shape(const struct sandbox_spec *s, char *const *sources);
 
 /* First components of all targets that the root must show, besides its own ("w", …): sorted, owned by the caller. */
 char **mount_plan_tops(const struct sandbox_spec *s);

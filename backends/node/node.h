@@ -143,6 +143,13 @@ struct waiter {
     struct waiter *next;
 };
 
+struct place { /* a prepared directory of mount points, used by one sandbox at a time */
+    char *shape;
+    char *dir;
+    bool busy, prepared;
+    struct place *next;
+};
+
 struct given { /* a host directory lent to the sandbox's identity */
     char *path;
     uid_t uid;
@@ -162,7 +169,8 @@ struct node_sandbox {
     char *spec_text; /* canonical: is a repeated open the same? */
     struct sandbox_spec spec;
     enum sandbox_state state;
-    char *dir; /* absolute */
+    char *dir; /* absolute: its work directories */
+    struct place *place;
     struct identity identity;
     bool has_identity;
     struct given *given;
@@ -221,11 +229,14 @@ void sandbox_unwatch(struct node_sandbox *sb, uv_handle_t *handle);
 
 /* ---- files (node_files.c) ---- */
 
+/* A free place of that shape, made if there is none; given back when its sandbox is gone. Borrowed. */
+MUST_USE int files_place(struct node *n, const char *shape, struct place **ret, struct orch_err *err);
+void files_free_places(struct node *n);
 /* Makes the sandbox's directory and resolves its grants: sources[i] owned, NULL when left out. */
 MUST_USE int files_prepare(struct node_sandbox *sb, char **sources, struct orch_err *err);
 /* Takes back what was lent, removes the directory when `all`. */
 MUST_USE int files_end(struct node_sandbox *sb, bool all, struct orch_err *err);
-/* Bytes below work/. */
+/* Bytes in its work directories. */
 uint64_t files_usage(const struct node_sandbox *sb);
 MUST_USE int files_open_work(const struct node_sandbox *sb, const char *relative, struct orch_err *err);
 
@@ -260,6 +271,8 @@ struct node {
     struct bwrap bwrap;
     struct identity_pool *identities;
     struct skeletons *skeletons;
+    struct place *places;
+    uint32_t place_count;
     struct node_sandbox *sandboxes;
     struct channel *channels;
     uint32_t next_channel;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandbox has on disk: <work>/s/<name>/ with root/ (mount points), files/ and work/. */
+/* What a sandbox has on disk: <work>/s/<name>/ holds its work directories, <work>/places/<n>/ its mount points. Making
+ * and removing directories was the dearest part of a short sandbox, hence places are used again. */
 #include "backends/node/node.h"
 
 #include "backends/node/tree_stream.h"
@@ -15,6 +16,37 @@
 #include <unistd.h>
 
 #define COPY_CHUNK ((size_t)256 << 10)
+
+int files_place(struct node *n, const char *shape, struct place **ret, struct orch_err *err)
+{
+    for (struct place *p = n->places; p != NULL; p = p->next) {
+        if (!p->busy && p->prepared && strcmp(p->shape, shape) == 0) {
+            p->busy = true;
+            *ret = p;
+            return 0;
+        }
+    }
+    AUTO_FREE char *relative = xasprintf("places/%u", n->place_count++);
+    if (mkdirat(n->workfd, relative, 0755) < 0) {
+        return err_errno(err, ORCH_E_IO, "make %s", relative);
+    }
+    struct place *p = xcalloc(1, sizeof *p);
+    *p = (struct place){.shape = xstrdup(shape), .dir = path_join(n->work, relative), .busy = true, .next = n->places};
+    n->places = p;
+    *ret = p;
+    return 0;
+}
+
+void files_free_places(struct node *n)
+{
+    while (n->places != NULL) {
+        struct place *p = n->places;
+        n->places = p->next;
+        free(p->shape);
+        free(p->dir);
+        free(p);
+    }
+}
 
 /* Copies a tree through the same rules as one that came over the stream. */
 static int copy_tree(const char *from, int to, struct orch_err *err)
@@ -63,7 +95,7 @@ static int give(int fd, const struct node_sandbox *sb, struct orch_err *err)
 
 static int prepare_work(struct node_sandbox *sb, const struct spec_grant *g, char **ret, struct orch_err *err)
 {
-    AUTO_FREE char *path = xasprintf("%s/work/%s", sb->dir, g->source + 5);
+    AUTO_FREE char *path = path_join(sb->dir, g->source + 5);
     TRY(fd_mkdirs(path, 0755, err));
     AUTO_FD int fd = fd_open(path, O_RDONLY | O_DIRECTORY, 0, err);
     if (fd < 0) {
@@ -141,12 +173,8 @@ static int prepare_grant(struct node_sandbox *sb, const struct spec_grant *g, ch
 
 int files_prepare(struct node_sandbox *sb, char **sources, struct orch_err *err)
 {
-    static const char *const parts[] = {"", "/root", "/work"};
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-        AUTO_FREE char *path = xasprintf("%s%s", sb->dir, parts[i]);
-        if (mkdir(path, 0755) < 0) {
-            return err_errno(err, ORCH_E_IO, "make %s", path);
-        }
+    if (mkdir(sb->dir, 0755) < 0) {
+        return err_errno(err, ORCH_E_IO, "make %s", sb->dir);
     }
     for (size_t i = 0; i < sb->spec.grant_count; i++) {
         TRY(prepare_grant(sb, &sb->spec.grants[i], &sources[i], err));
@@ -202,13 +230,13 @@ int files_open_work(const struct node_sandbox *sb, const char *relative, struct 
     if (!path_is_plain_relative(relative)) {
         return err_set(err, ORCH_E_CONFIG, "\"%.200s\" is not a path below the work directory", relative);
     }
-    AUTO_FREE char *path = xasprintf("s/%s/work/%s", sb->name, relative);
+    AUTO_FREE char *path = xasprintf("s/%s/%s", sb->name, relative);
     return fd_open_beneath(sb->node->workfd, path, O_RDONLY | O_DIRECTORY, 0, err);
 }
 
 uint64_t files_usage(const struct node_sandbox *sb)
 {
-    AUTO_FREE char *path = xasprintf("s/%s/work", sb->name);
+    AUTO_FREE char *path = xasprintf("s/%s", sb->name);
     struct orch_err err = ERR_INIT;
     AUTO_FD int fd = fd_open_beneath(sb->node->workfd, path, O_RDONLY | O_DIRECTORY, 0, &err);
     uint64_t bytes = 0;

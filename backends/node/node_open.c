@@ -31,16 +31,22 @@ static int plan_mounts(struct node_sandbox *sb, struct mount_plan *ret, struct o
         code = skeleton_for(n->skeletons, &sb->spec, sb->identity.uid, sb->identity.gid, &skeleton, err);
     }
     if (code == 0) {
-        dirfd = fd_open(sb->dir, O_RDONLY | O_DIRECTORY, 0, err);
+        AUTO_FREE char *shape = mount_plan_shape(&sb->spec, sources);
+        code = files_place(n, shape, &sb->place, err);
+    }
+    if (code == 0) {
+        dirfd = fd_open(sb->place->dir, O_RDONLY | O_DIRECTORY, 0, err);
         code = dirfd < 0 ? dirfd : 0;
     }
     if (code == 0) {
-        struct mount_place place = {.dir = sb->dir,
+        struct mount_place place = {.dir = sb->place->dir,
                                     .dirfd = dirfd,
+                                    .prepared = sb->place->prepared,
                                     .skeleton = skeleton,
                                     .empty_dir = skeletons_empty_dir(n->skeletons),
                                     .empty_file = skeletons_empty_file(n->skeletons)};
         code = mount_plan_lower(&sb->spec, sources, &place, ret, err);
+        sb->place->prepared = sb->place->prepared || code == 0;
     }
     strv_n_free(sources, sb->spec.grant_count);
     return code;
@@ -211,8 +217,7 @@ static int read_hello(struct node_sandbox *sb, struct control_message *m, struct
     json_set_int(o, "uid", h.uid);
     json_set_int(o, "host_uid", sb->identity.uid);
     if (sb->node->shares_paths) {
-        AUTO_FREE char *work = xasprintf("%s/work", sb->dir);
-        json_set_str(o, "work", work);
+        json_set_str(o, "work", sb->dir);
     } else {
         json_set_str(o, "work", NULL);
     }

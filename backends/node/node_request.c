@@ -60,7 +60,7 @@ static int make_work(struct node *n, const char *parent, struct orch_err *err)
         return n->workfd;
     }
     n->work = take(work);
-    static const char *const parts[] = {"s", "trees", "roots"};
+    static const char *const parts[] = {"s", "trees", "roots", "places"};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         if (mkdirat(n->workfd, parts[i], 0755) < 0) {
             return err_errno(err, ORCH_E_UNAVAILABLE, "make %s/%s", n->work, parts[i]);
@@ -310,6 +310,7 @@ int node_request(struct node *n, const struct frame *f, struct orch_err *err)
 void node_release(struct node *n)
 {
     trees_free(n);
+    files_free_places(n);
     skeletons_free(n->skeletons);
     identity_pool_free(n->identities);
     bwrap_done(&n->bwrap);

@@ -149,6 +149,10 @@ static void finish_close(struct node_sandbox *sb)
     if (sb->has_identity) {
         identity_release(sb->node->identities, &sb->identity);
     }
+    if (sb->place != NULL) {
+        sb->place->busy = false; /* nothing of the sandbox is left */
+        sb->place = NULL;
+    }
     calls_lose(sb);
     if (was_open && !sb->removing && !sb->node->ending) {
         say_closed(sb);

@@ -5,6 +5,7 @@
 #include "backends/node/tree_stream.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -293,7 +294,7 @@ static int get_path(struct node_sandbox *sb, const json_t *request, json_t **ret
     if (dir < 0) {
         return dir;
     }
-    AUTO_FREE char *path = xasprintf("%s/work/%s", sb->dir, relative);
+    AUTO_FREE char *path = path_join(sb->dir, relative);
     *ret = json_object();
     json_set_str(*ret, "path", path);
     return 0;
