@@ -197,7 +197,7 @@ static int read_names(struct walk *w, int fd, struct level *level, struct orch_e
     int r = 0;
     for (;;) {
         errno = 0;
-        struct dirent *d = readdir(dir);
+        struct dirent *d = readdir(dir); /* NOLINT(concurrency-mt-unsafe): own stream */
         if (d == NULL) {
             r = errno == 0 ? 0 : err_errno(err, ORCH_E_IO, "list a directory");
             break;

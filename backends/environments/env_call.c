@@ -7,6 +7,7 @@
 #include "base/mem.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 static void send_call(struct call *call);
@@ -110,7 +111,7 @@ static void set_limit(struct call_result *r, const json_t *limit)
         }
     }
     r->end = CALL_LIMIT;
-    (void)strncpy(r->limit, row->ours, sizeof r->limit - 1);
+    (void)snprintf(r->limit, sizeof r->limit, "%s", row->ours);
     r->limit_value = json_get_int(limit, "value", 0) * row->factor;
 }
 
@@ -143,7 +144,7 @@ static void finish_json(struct call *call, const json_t *result)
     bool err_cut = add_total(&call->err_capture, json_get(result, "stderr"));
     if (call->over_output || (call->output_limit > 0 && (out_cut || err_cut))) {
         r.end = CALL_LIMIT;
-        (void)strncpy(r.limit, "output", sizeof r.limit - 1);
+        (void)snprintf(r.limit, sizeof r.limit, "output");
         r.limit_value = (int64_t)call->output_limit;
     } else if (json_is_object(limit)) {
         set_limit(&r, limit);
@@ -304,7 +305,7 @@ static void on_call_reply(void *arg, json_t *ok, const struct orch_err *err)
 void call_open_settled(struct sandbox *sb)
 {
     for (struct call *call = sb->calls, *next; call != NULL; call = next) {
-        next = call->next;
+        next = call->next; /* NOLINT(clang-analyzer-unix.Malloc): the freed one was unlinked */
         if (call->refused.code < 0) {
             struct orch_err e = call->refused;
             call_fail(call, &e);

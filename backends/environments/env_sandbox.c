@@ -157,15 +157,20 @@ static void send_open(struct sandbox *sb)
     sb->open_request = node_request(sb->env->client, q, late_open, on_open, sb);
 }
 
-static int new_sandbox(struct environment *env, const struct sandbox_options *options, sandbox_open_cb cb, void *arg,
-                       struct sandbox **ret, struct orch_err *err)
+/* NULL: refused, `err` says why. */
+static struct sandbox *new_sandbox(struct environment *env, const struct sandbox_options *options, sandbox_open_cb cb,
+                                   void *arg, struct orch_err *err)
 {
-    TRY(environment_usable(env, err));
+    if (environment_usable(env, err) < 0) {
+        return NULL;
+    }
     if (options->name == NULL || !spec_name_is_valid(options->name)) {
-        return err_set(err, ORCH_E_USAGE, "`%s` is not a sandbox name", options->name ? options->name : "");
+        (void)err_set(err, ORCH_E_USAGE, "`%s` is not a sandbox name", options->name ? options->name : "");
+        return NULL;
     }
     if (map_has(env->sandboxes, options->name)) {
-        return err_set(err, ORCH_E_USAGE, "there is a sandbox `%s` already", options->name);
+        (void)err_set(err, ORCH_E_USAGE, "there is a sandbox `%s` already", options->name);
+        return NULL;
     }
     struct sandbox *sb = xcalloc(1, sizeof *sb);
     sb->env = env;
@@ -175,16 +180,17 @@ static int new_sandbox(struct environment *env, const struct sandbox_options *op
     sb->on_stream = options->on_stream;
     sb->stream_arg = options->stream_arg;
     (void)map_set(env->sandboxes, sb->name, sb);
-    *ret = sb;
-    return 0;
+    return sb;
 }
 
 int sandbox_open(struct environment *env, const struct sandbox_spec *spec, const struct sandbox_options *options,
                  sandbox_open_cb cb, void *arg, struct sandbox **ret, struct orch_err *err)
 {
     TRY(spec_check(spec, err));
-    struct sandbox *sb = NULL;
-    TRY(new_sandbox(env, options, cb, arg, &sb, err));
+    struct sandbox *sb = new_sandbox(env, options, cb, arg, err);
+    if (sb == NULL) {
+        return err->code;
+    }
     sb->spec = spec_to_json(spec);
     json_set_str(sb->spec, "name", sb->name);
     send_open(sb);
@@ -209,8 +215,10 @@ static void on_adopt(void *arg, json_t *ok, const struct orch_err *err)
 int sandbox_adopt(struct environment *env, const struct sandbox_options *options, sandbox_open_cb cb, void *arg,
                   struct sandbox **ret, struct orch_err *err)
 {
-    struct sandbox *sb = NULL;
-    TRY(new_sandbox(env, options, cb, arg, &sb, err));
+    struct sandbox *sb = new_sandbox(env, options, cb, arg, err);
+    if (sb == NULL) {
+        return err->code;
+    }
     sb->open_request = node_request(env->client, sandbox_request("observe", sb->name), NULL, on_adopt, sb);
     *ret = sb;
     return 0;
@@ -273,8 +281,8 @@ static void on_removed(void *arg, json_t *ok, const struct orch_err *err)
         (void)err_set(&why, ORCH_E_INTERRUPTED, "the sandbox was removed");
     }
     sb->remove_err = *err;
-    sandbox_end_all(sb, &why);
-    sb->removed = true;
+    sandbox_end_all(sb, &why); /* our own `busy` keeps it */
+    sb->removed = true;        /* NOLINT(clang-analyzer-unix.Malloc): not freed while busy */
     sandbox_release(sb);
 }
 

@@ -609,7 +609,7 @@ void tree_end_all(struct environment *env, const struct orch_err *err)
 {
     for (;;) {
         struct tree_op *op = env->trees;
-        while (op != NULL && op->ended) {
+        while (op != NULL && op->ended) { /* NOLINT(clang-analyzer-unix.Malloc): the freed one was unlinked */
             op = op->next;
         }
         if (op == NULL) {

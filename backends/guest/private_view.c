@@ -18,7 +18,7 @@ enum { EXIT_REFUSED = 125, EXIT_NOT_EXECUTABLE = 126 };
 
 static int refuse(const char *what)
 {
-    (void)fprintf(stderr, "orch-private-view: %s: %s\n", what, strerror(errno));
+    (void)fprintf(stderr, "orch-private-view: %s: %s\n", what, strerrordesc_np(errno));
     return EXIT_REFUSED;
 }
 

@@ -157,7 +157,7 @@ Test(handoff, drops_special_files_without_opening_them)
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     (void)snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/sock", f->src);
     cr_assert_eq(bind(sock, (struct sockaddr *)&addr, sizeof addr), 0);
-    int special = 2;
+    uint64_t special = 2;
     if (mknodat(f->src, "null", S_IFCHR | 0666, 0x103) == 0) {
         special++;
     }
