@@ -42,6 +42,8 @@ const struct yaml_node *config_find(const struct config_table *table, const stru
 /* Place of a dotted key, or of the nearest group above it that is in the tree. */
 void config_mark(const struct yaml_node *tree, const char *key, int *ret_line, int *ret_column);
 
+/* getenv(3) that may run beside threads; nothing here changes the environment. NULL when it is not set. */
+const char *config_variable(const char *name);
 /* Expands ~ and ${VAR} and joins to `dir`. NULL and *ret_why when it cannot. Owned by the caller. */
 char *config_expand_path(const char *dir, const char *text, char **ret_why);
 

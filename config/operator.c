@@ -30,8 +30,8 @@ static const struct {
 
 void operator_directories(char **ret_system, char **ret_user)
 {
-    const char *config = getenv("XDG_CONFIG_HOME");
-    const char *home = getenv("HOME");
+    const char *config = config_variable("XDG_CONFIG_HOME");
+    const char *home = config_variable("HOME");
     *ret_system = xstrdup("/etc/orch");
     if (config != NULL && config[0] == '/') {
         *ret_user = path_join(config, "orch");
@@ -70,40 +70,41 @@ static bool is_config_name(const char *name)
     return name[0] != '.' && len > 5 && strcmp(name + len - 5, ".yaml") == 0;
 }
 
-/* Names of the *.yaml files in order; an absent directory holds none. */
-static int list_files(const char *dir, char ***ret, struct orch_err *err)
+/* Names of the *.yaml files in order; an absent directory holds none. NULL after an error. Owned by the caller. */
+static char **list_files(const char *dir, struct orch_err *err)
 {
-    DIR *d = opendir(dir);
-    if (d == NULL && errno == ENOENT) {
-        *ret = xcalloc(1, sizeof(**ret));
-        return 0;
-    }
-    if (d == NULL) {
-        return err_errno(err, ORCH_E_IO, "open operator config %s", dir);
-    }
     char **list = xcalloc(1, sizeof(*list));
     size_t count = 0;
-    errno = 0;
-    for (struct dirent *e = readdir(d); e != NULL && count <= OPERATOR_FILES_MAX; e = readdir(d)) {
-        if (is_config_name(e->d_name)) {
+    DIR *d = opendir(dir);
+    if (d == NULL && errno == ENOENT) {
+        return list;
+    }
+    if (d == NULL) {
+        strv_free(list);
+        err_errno(err, ORCH_E_IO, "open operator config %s", dir);
+        return NULL;
+    }
+    int code = 0;
+    while (code == 0) {
+        errno = 0;
+        struct dirent *e = readdir(d); /* NOLINT(concurrency-mt-unsafe): own stream */
+        if (e == NULL) {
+            code = errno == 0 ? 1 : err_errno(err, ORCH_E_IO, "read operator config %s", dir);
+        } else if (is_config_name(e->d_name) && ++count > OPERATOR_FILES_MAX) {
+            code = err_set(err, ORCH_E_CONFIG, "operator config %s: more than %d files", dir, OPERATOR_FILES_MAX);
+        } else if (is_config_name(e->d_name)) {
             list = strv_append(list, xstrdup(e->d_name));
-            count++;
         }
     }
-    int code = errno == 0 ? 0 : err_errno(err, ORCH_E_IO, "read operator config %s", dir);
     closedir(d);
-    if (code == 0 && count > OPERATOR_FILES_MAX) {
-        code = err_set(err, ORCH_E_CONFIG, "operator config %s: more than %d files", dir, OPERATOR_FILES_MAX);
-    }
     if (code < 0) {
         strv_free(list);
-        return code;
+        return NULL;
     }
     if (count > 1) {
         qsort(list, count, sizeof(*list), by_name);
     }
-    *ret = list;
-    return 0;
+    return list;
 }
 
 /* Policy that somebody else can write is not the operator's. */
@@ -152,7 +153,7 @@ static int load_file(struct operator_config *c, const char *dir, const char *nam
     AUTO_FREE char *path = path_join(dir, name);
     AUTO_FREE char *text = NULL;
     AUTO_YAML struct yaml_node *tree = NULL;
-    size_t len;
+    size_t len = 0;
     TRY(read_policy(path, &text, &len, err));
     c->files = strv_append(c->files, xstrdup(path));
     c->source->places = strv_append(c->source->places, xstrdup(path));
@@ -171,11 +172,13 @@ static int load_file(struct operator_config *c, const char *dir, const char *nam
 
 static int load_dir(struct operator_config *c, const char *dir, struct config_findings *findings, struct orch_err *err)
 {
-    AUTO_STRV char **names = NULL;
     if (dir == NULL) {
         return 0;
     }
-    TRY(list_files(dir, &names, err));
+    AUTO_STRV char **names = list_files(dir, err);
+    if (names == NULL) {
+        return err->code;
+    }
     if (names[0] == NULL) {
         return 0;
     }

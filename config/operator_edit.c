@@ -236,7 +236,8 @@ static int parse(const char *place, const char *text, size_t len, struct yaml_no
     return yaml_tree_parse(place, text, len, 0, ret, &findings, err);
 }
 
-static int split_words(const char *key, char ***ret, struct orch_err *err)
+/* NULL when it is no key. Owned by the caller. */
+static char **split_words(const char *key)
 {
     char **words = xcalloc(1, sizeof(*words));
     for (const char *at = key; *at != '\0';) {
@@ -251,10 +252,9 @@ static int split_words(const char *key, char ***ret, struct orch_err *err)
     }
     if (!good) {
         strv_free(words);
-        return err_set(err, ORCH_E_CONFIG, "`%s` is not a key", key);
+        return NULL;
     }
-    *ret = words;
-    return 0;
+    return words;
 }
 
 /* The new text must differ from the old one in this one key and nothing else. */
@@ -273,7 +273,7 @@ static int check_edit(const struct buf *b, size_t skip, const struct yaml_node *
 int operator_edit(const char *text, size_t len, const char *key, const char *value, char **ret_text,
                   struct orch_err *err)
 {
-    AUTO_STRV char **words = NULL;
+    AUTO_STRV char **words = split_words(key);
     AUTO_YAML struct yaml_node *root = NULL;
     AUTO_YAML struct yaml_node *new_value = NULL;
     size_t skip = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -282,7 +282,9 @@ int operator_edit(const char *text, size_t len, const char *key, const char *val
     if (first != NULL && first > text && first[-1] == '\r') {
         e.newline = "\r\n";
     }
-    TRY(split_words(key, &words, err));
+    if (words == NULL) {
+        return err_set(err, ORCH_E_CONFIG, "`%s` is not a key", key);
+    }
     TRY(parse("the file", e.text, e.len, &root, err));
     if (strlen(value) > VALUE_MAX || strpbrk(value, "\r\n") != NULL) {
         return err_set(err, ORCH_E_CONFIG, "`%s`: the value must be one line of at most %d bytes", key, VALUE_MAX);
@@ -370,6 +372,9 @@ int operator_set(const char *file, const char *key, const char *value, struct co
         }
     }
     TRY(operator_edit(old, len, key, value, &text, err));
+    if (text == NULL) {
+        return err_set(err, ORCH_E_INTERNAL, "the edit of %s left no text", file);
+    }
     TRY(check_text(real, text, findings, err));
     return replace_file(real, text, mode, err);
 }

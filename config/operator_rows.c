@@ -13,7 +13,6 @@ const char *const config_unavailable_names[] = {CONFIG_UNAVAILABLE(X) NULL};
 #define AT(member) .offset = offsetof(struct operator_config, member)
 #define UID_MAX 4294967294.0 /* (uid_t)-1 is no uid */
 
-/* clang-format off: a row is one entry of the reference page */
 static const struct config_row credential_rows[] = {
     {"urls", CONFIG_TEXTS, CONFIG_REQUIRED, .offset = offsetof(struct operator_credential, urls),
      .example = "[\"https://api.openai.com/\"]",
@@ -68,7 +67,6 @@ static const struct config_retired retired[] = {
     {"sandbox.allowWrite", NULL, "remove it; a run config grants what may be written (`task.paths.write`)"},
     {"confinement.on_unavailable", "best_effort", "write `warn`, with `confinement.required: false`"},
 };
-/* clang-format on */
 
 static const struct config_table operator_table = {
     .title = "operator config",

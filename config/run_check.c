@@ -162,65 +162,6 @@ static void check_network(const struct check *k, const char *role, const struct 
 
 /* --- paths --- */
 
-/* Names of places where people and programs keep credentials, beneath a home. */
-static const char *const stores[] = {
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".config/gcloud",
-    ".kube",
-    ".docker",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".config/gh",
-    ".config/orch",
-    ".codex",
-    ".claude",
-    ".claude.json",
-    ".password-store",
-    ".local/share/keyrings",
-    ".modal.toml",
-    ".sky",
-    ".huggingface",
-    ".cache/huggingface/token",
-};
-
-static bool is_store(const char *path, const char *home)
-{
-    for (size_t i = 0; i < ARRAY_LEN(stores); i++) {
-        AUTO_FREE char *store = path_join(home, stores[i]);
-        if (path_is_beneath(path, store) || path_is_beneath(store, path)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool config_path_is_forbidden(const char *path)
-{
-    static const char *const whole[] = {"/",     "/home", "/root", "/Users", "/etc/shadow", "/etc/gshadow",
-                                        "/proc", "/sys",  "/dev",  "/run",   "/var/run",    "/etc"};
-    for (size_t i = 0; i < ARRAY_LEN(whole); i++) {
-        if (strcmp(path, whole[i]) == 0) {
-            return true;
-        }
-    }
-    static const char *const homes[] = {"/home/", "/Users/"};
-    for (size_t i = 0; i < ARRAY_LEN(homes); i++) {
-        size_t len = strlen(homes[i]);
-        if (strncmp(path, homes[i], len) == 0) {
-            AUTO_FREE char *home = xmemdup0(path, len + strcspn(path + len, "/"));
-            return strcmp(path, home) == 0 || is_store(path, home);
-        }
-    }
-    const char *own = getenv("HOME");
-    return is_store(path, "/root") || path_is_beneath("/etc/orch", path) || path_is_beneath(path, "/etc/orch") ||
-           (own != NULL && own[0] == '/' && own[1] != '\0' && (strcmp(path, own) == 0 || is_store(path, own)));
-}
-
 static void check_grants(const struct check *k, const char *key, char *const *paths)
 {
     for (size_t i = 0; i < strv_len(paths); i++) {

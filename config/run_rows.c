@@ -33,7 +33,7 @@ WORDS(provider, CONFIG_PROVIDERS);
 /* The largest whole number that every JSON reader keeps. */
 #define EXACT_MAX 9007199254740991.0
 
-/* clang-format off: a row is one entry of the reference page */
+/* NOLINTBEGIN(bugprone-macro-parentheses): members of initialisers and pieces of text cannot stand in parentheses */
 #define TOOL_AT(member) .offset = offsetof(struct config_tool, member)
 static const struct config_row tool_rows[] = {
     {"name", CONFIG_NAME, REQUIRED, TOOL_AT(name), .example = "lookup", .doc = "How agents call the tool."},
@@ -188,6 +188,8 @@ static const struct config_table model_table = {.title = "model",
         prefix ".packages", CONFIG_TEXTS, 0, AT(member.packages), "[]",                                                \
             .example = "[numpy]", .doc = "Python distributions that are shown, with what they need."                   \
     }
+
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static const struct config_row rows[] = {
     {"version", CONFIG_INT, REQUIRED, AT(version), .min = 1, .max = 1, .example = "1",
@@ -432,7 +434,6 @@ static const struct config_retired retired[] = {
     {"run_name", NULL, "write `name`"},
     {"output_dir", NULL, "write `state_dir`"},
 };
-/* clang-format on */
 
 static const struct config_table run_table = {
     .title = "run config",

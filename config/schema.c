@@ -62,7 +62,7 @@ char **config_children(const struct config_table *table, const char *group)
         }
         AUTO_FREE char *word = xmemdup0(rest, strcspn(rest, "."));
         bool known = false;
-        for (size_t k = 0; k < strv_len(list); k++) {
+        for (size_t k = 0; list != NULL && list[k] != NULL; k++) {
             known = known || strcmp(list[k], word) == 0;
         }
         if (!known) {

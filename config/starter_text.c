@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 
-/* clang-format off: each literal line is a line of a file */
 static const char run_yaml[] =
     "# A run: an acting agent works on tasks, a judge scores what it left, an evolver improves the template.\n"
     "#\n"
@@ -138,4 +137,3 @@ const char starter_example_tasks[] =
     "{\"id\": \"w08\", \"text\": \"A quiet table by the window.\", \"answer\": \"praise\"}\n"
     "{\"id\": \"w09\", \"text\": \"My coffee came with a smile.\", \"answer\": \"praise\"}\n"
     "{\"id\": \"w10\", \"text\": \"Too loud to talk.\", \"answer\": \"complaint\"}\n";
-/* clang-format on */

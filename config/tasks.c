@@ -103,7 +103,7 @@ static char *id_text(const struct tasks_member *m, const char *place, int line, 
 
 static char *find_id(const char *text, size_t len, const char *place, int line, struct config_findings *findings)
 {
-    struct tasks_member m;
+    struct tasks_member m = {.key = NULL};
     struct tasks_member id = {.key = NULL};
     struct tasks_member task_id = {.key = NULL};
     for (size_t at = 0; tasks_scan_next(text, len, &at, &m);) {
@@ -520,12 +520,12 @@ static bool is_answer(const struct tasks *tasks, const struct tasks_member *m)
 int tasks_public_row(const struct tasks *tasks, size_t row, char **ret_text, size_t *ret_len, struct orch_err *err)
 {
     AUTO_FREE char *text = NULL;
-    size_t len;
+    size_t len = 0;
     TRY(tasks_read_row(tasks, row, &text, &len, err));
     AUTO_BUF struct buf b;
     buf_init(&b, len + 2);
     buf_char(&b, '{');
-    struct tasks_member m;
+    struct tasks_member m = {.key = NULL};
     for (size_t at = 0; tasks_scan_next(text, len, &at, &m);) {
         if (!is_answer(tasks, &m)) {
             buf_str(&b, b.len > 1 ? "," : "");

@@ -282,10 +282,10 @@ const char *units_number(const char *text, double *ret)
 char *units_duration_text(int64_t ns, char *out)
 {
     if (ns < 0) {
-        return strcpy(out, "null");
+        return memcpy(out, "null", sizeof("null"));
     }
     if (ns == 0) {
-        return strcpy(out, "0");
+        return memcpy(out, "0", sizeof("0"));
     }
     size_t n = 0;
     for (size_t i = 0; i < ARRAY_LEN(duration_units); i++) {
@@ -302,10 +302,10 @@ char *units_size_text(int64_t bytes, char *out)
 {
     static const char *const words[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     if (bytes < 0) {
-        return strcpy(out, "null");
+        return memcpy(out, "null", sizeof("null"));
     }
     if (bytes == 0) {
-        return strcpy(out, "0");
+        return memcpy(out, "0", sizeof("0"));
     }
     size_t i = 0;
     while (i + 1 < ARRAY_LEN(words) && bytes % 1024 == 0) {

@@ -72,7 +72,7 @@ static void *grow(void *old, size_t count, size_t size)
 static void push(struct yaml_node *parent, char *key, int line, int column, struct yaml_node *value)
 {
     size_t n = parent->count;
-    parent->items = grow(parent->items, n, sizeof(*parent->items));
+    parent->items = grow(parent->items, n, sizeof(void *));
     parent->items[n] = value;
     if (parent->kind == YAML_MAP) {
         parent->keys = grow(parent->keys, n, sizeof(*parent->keys));

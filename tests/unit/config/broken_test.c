@@ -39,6 +39,7 @@ Test(broken, every_config_gets_its_exact_message)
 {
     AUTO_FREE char *dir = test_source("tests/unit/config/broken");
     unsetenv("ORCH_TEST_UNSET");
+    setenv("HOME", "/srv/ada", 1);
     DIR *d = opendir(dir);
     cr_assert_not_null(d);
     size_t broken = 0;

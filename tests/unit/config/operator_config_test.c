@@ -113,7 +113,7 @@ Test(operator, bad_files_are_errors)
         {"confinement: {required: no}\n", "write false"},
         {"confinement: {required: true, required: false}\n", "[duplicate-key]"},
         {"readable: [/root]\n", "`readable` would grant /root"},
-        {"readable: [/home/ada/.ssh]\n", "[forbidden-path]"},
+        {"readable: [~/.ssh]\n", "[forbidden-path]"},
         {"uid_range: {first: 0}\n", "[out-of-range]"},
         {"uid_range: {first: 4294967000, count: 1000}\n", "ends beyond the largest uid"},
         {"network: {permitted: [everything]}\n", "[unknown-value]"},

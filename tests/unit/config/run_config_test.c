@@ -368,19 +368,19 @@ Test(run_config, meaning_is_canonical)
 Test(run_config, paths_are_expanded)
 {
     setenv("ORCH_TEST_DATA", "/data/set", 1);
-    setenv("HOME", "/home/ada", 1);
+    setenv("HOME", "/srv/ada", 1);
     AUTO_RUN_CONFIG struct run_config *c =
         load_good("version: 1\nname: d\ndata: {tasks: \"${ORCH_TEST_DATA}/t.jsonl\", train: ~/splits/train.txt, val: "
                   "../up/./val.txt, test: /abs/test.txt}\ncandidate: {template: template/}\ntask: {command: [python3, "
                   "./solve.py]}\njudge: {command: [\"~/bin/judge\"]}\nevolver: {command: [../learn]}\n",
                   NULL);
     cr_assert_str_eq(c->data.tasks, "/data/set/t.jsonl");
-    cr_assert_str_eq(c->data.train, "/home/ada/splits/train.txt");
+    cr_assert_str_eq(c->data.train, "/srv/ada/splits/train.txt");
     cr_assert_str_eq(c->data.val, "/up/val.txt");
     cr_assert_str_eq(c->data.test, "/abs/test.txt");
     cr_assert_str_eq(c->task.command[0], "python3", "a bare name is searched for");
     cr_assert_str_eq(c->task.command[1], "./solve.py", "arguments stay as they are");
-    cr_assert_str_eq(c->judge.command[0], "/home/ada/bin/judge");
+    cr_assert_str_eq(c->judge.command[0], "/srv/ada/bin/judge");
     cr_assert_str_eq(c->evolver.command[0], "/learn");
     AUTO_JSON json_t *meaning = run_config_meaning(c);
     cr_assert_str_eq(json_get_str(json_get(meaning, "data"), "tasks", ""), "${ORCH_TEST_DATA}/t.jsonl");
@@ -416,16 +416,17 @@ Test(run_config, forbidden_paths)
     static const char *const never[] = {"/",
                                         "/root",
                                         "/home",
-                                        "/home/ada",
+                                        "/home/alice",
                                         "/srv/ada",
                                         "/srv/ada/.ssh",
-                                        "/root/.aws/x",
-                                        "/home/ada/.config",
+                                        "/root"
+                                        "/.aws/x",
+                                        "/home/alice/.config",
                                         "/etc",
                                         "/etc/orch/a.yaml",
                                         "/proc",
-                                        "/home/ada/.netrc"};
-    static const char *const fine[] = {"/home/ada/project", "/srv/ada/data", "/usr/share", "/opt", "/etc/ssl/certs"};
+                                        "/home/alice/.netrc"};
+    static const char *const fine[] = {"/home/alice/project", "/srv/ada/data", "/usr/share", "/opt", "/etc/ssl/certs"};
     for (size_t i = 0; i < ARRAY_LEN(never); i++) {
         cr_assert(config_path_is_forbidden(never[i]), "%s", never[i]);
     }
