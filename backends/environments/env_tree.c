@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -350,6 +351,9 @@ static void stage_job(struct tree_op *op)
         return;
     }
     op->stagefd = fd_open_beneath(work, op->stage_name, O_RDONLY | O_DIRECTORY, 0, &op->err);
+    if (op->stagefd >= 0) {
+        (void)flock(op->stagefd, LOCK_EX | LOCK_NB); /* in use: environment_sweep() */
+    }
 }
 
 static struct tree_limits stage_limits(const struct tree_op *op)

@@ -75,6 +75,7 @@ int environment_new(const char *name, const struct environment_settings *setting
     env->lose_every = settings->lose_every;
     env->reply_timeout_ns = settings->reply_timeout_ns;
     env->pidfd = -1;
+    env->node_lock = -1;
     env->sandboxes = map_new();
     (void)uv_timer_init(env->loop, &env->defer);
     env->defer.data = env;
@@ -138,6 +139,10 @@ static void on_hello(void *arg, json_t *ok, const struct orch_err *err)
     env->caps.limits = json_get_str(ok, "limits", "rlimit");
     env->caps.node_version = json_get_str(ok, "node_version", "1");
     env->caps.report = env->report;
+    const char *work = json_get_str(ok, "work", NULL);
+    if (work != NULL && env->row->shares_paths) {
+        env->node_lock = environment_lock_dir(work);
+    }
     env->state = ENV_UP;
     started(env, &e);
 }
@@ -194,6 +199,7 @@ int environment_start(struct environment *env, environment_cb cb, void *arg, str
         return r;
     }
     env->state = ENV_STARTING;
+    environment_start_sweep(env);
     env->start_cb = cb;
     env->start_arg = arg;
     (void)node_request(env->client, hello_request(env), late_hello, on_hello, env);
@@ -316,6 +322,7 @@ static void environment_free(struct environment *env)
     }
     map_free(env->sandboxes);
     fd_close(&env->pidfd);
+    fd_close(&env->node_lock);
     json_release(&env->report);
     free(env->node_program);
     free(env->init_program);

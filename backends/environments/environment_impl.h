@@ -38,6 +38,7 @@ struct environment {
     /* the node */
     pid_t pid;
     int pidfd;
+    int node_lock; /* of the node's directory on this machine */
     bool exited, exit_polling, stderr_open;
     int exit_status; /* waitid code and status, for messages */
     uv_poll_t exit_poll;
@@ -109,6 +110,13 @@ void environment_defer(struct environment *env); /* streams are pumped from the 
 void environment_maybe_closed(struct environment *env);
 /* ORCH_E_USAGE before start has succeeded, ORCH_E_INTERRUPTED while closing. */
 MUST_USE int environment_usable(const struct environment *env, struct orch_err *err);
+
+/* env_sweep.c */
+/* Marks a directory as in use while the descriptor is open; -1 when it cannot. */
+int environment_lock_dir(const char *path);
+/* Removes what no living process uses from a working directory; returns how many. Blocking. */
+unsigned environment_sweep(const char *work_dir);
+void environment_start_sweep(struct environment *env); /* the same on a worker thread */
 
 /* node_process.c */
 MUST_USE int node_process_start(struct environment *env, const struct node_launch *launch, int *ret_stream,

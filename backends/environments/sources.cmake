@@ -10,6 +10,7 @@ orch_library(orch_backends FOLDER backends
     environments/env_call.c
     environments/env_sandbox.c
     environments/env_stream.c
+    environments/env_sweep.c
     environments/env_tree.c
     environments/environment.c
     environments/host.c
