@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backends/mechanisms/identity.h"
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +23,7 @@ struct slot {
     int userns;
     int claim; /* holds the id among all nodes of this machine */
     bool busy;
+    uint32_t owners; /* how many of the pool's its namespace knows */
 };
 
 struct identity_pool {
@@ -28,6 +32,11 @@ struct identity_pool {
     uint32_t next; /* id to try */
     struct slot *slots;
     uint32_t slot_count;
+    struct {
+        uid_t uid;
+        gid_t gid;
+    } owners[IDENTITY_OWNERS_MAX];
+    uint32_t owner_count;
 };
 
 int identity_pool_new(uint32_t first, uint32_t count, struct identity_pool **ret, struct orch_err *err)
@@ -65,6 +74,43 @@ uint32_t identity_pool_slots(const struct identity_pool *p)
     return p->slot_count;
 }
 
+static int add_owner(struct identity_pool *p, const struct stat *st, struct orch_err *err)
+{
+    for (uint32_t i = 0; i < p->owner_count; i++) {
+        if (p->owners[i].uid == st->st_uid && p->owners[i].gid == st->st_gid) {
+            return 0;
+        }
+    }
+    if ((st->st_uid == 0 && st->st_gid == 0) || p->owner_count == IDENTITY_OWNERS_MAX) {
+        return p->owner_count < IDENTITY_OWNERS_MAX || st->st_uid == 0
+                   ? 0
+                   : err_set(err, ORCH_E_LIMIT, "what is granted lies below directories of too many owners");
+    }
+    p->owners[p->owner_count].uid = st->st_uid;
+    p->owners[p->owner_count].gid = st->st_gid;
+    p->owner_count++;
+    return 0;
+}
+
+int identity_pool_pass(struct identity_pool *p, const char *path, struct orch_err *err)
+{
+    AUTO_FREE char *at = xstrdup(path);
+    while (p->named) {
+        struct stat st;
+        if (stat(at, &st) < 0) {
+            return err_errno(err, errno == ENOENT ? ORCH_E_NOT_FOUND : ORCH_E_IO, "%s", at);
+        }
+        TRY(add_owner(p, &st, err));
+        if (strcmp(at, "/") == 0) {
+            break;
+        }
+        char *parent = path_dir(at);
+        free(at);
+        at = parent;
+    }
+    return 0;
+}
+
 /* Claims an id with an abstract socket: the kernel drops it when the node dies, and no sandbox can reach it. */
 static int claim_id(uint32_t id)
 {
@@ -100,14 +146,31 @@ static void holder(int ready, int go)
     }
 }
 
-static int write_map(pid_t pid, const char *name, uint32_t id, struct orch_err *err)
+/* One line an id: 0, the slot's own, and each owner once. */
+static void map_text(const struct identity_pool *p, bool groups, uint32_t id, struct buf *out)
+{
+    buf_fmt(out, "0 0 1\n%u %u 1\n", id, id);
+    for (uint32_t i = 0; i < p->owner_count; i++) {
+        uint32_t owner = groups ? p->owners[i].gid : p->owners[i].uid;
+        bool known = owner == 0 || owner == id;
+        for (uint32_t k = 0; k < i; k++) {
+            known = known || owner == (groups ? p->owners[k].gid : p->owners[k].uid);
+        }
+        if (!known) {
+            buf_fmt(out, "%u %u 1\n", owner, owner);
+        }
+    }
+}
+
+static int write_map(const struct identity_pool *p, pid_t pid, bool groups, uint32_t id, struct orch_err *err)
 {
     char path[64];
-    char map[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    int n = snprintf(map, sizeof map, "0 0 1\n%u %u 1\n", id, id);
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, groups ? "gid_map" : "uid_map");
+    AUTO_BUF struct buf map;
+    buf_init(&map, BUF_MAX_LINE);
+    map_text(p, groups, id, &map);
     AUTO_FD int fd = fd_open(path, O_WRONLY, 0, err);
-    return fd < 0 ? fd : fd_write_all(fd, map, (size_t)n, err); /* one write(2): the kernel takes the map whole */
+    return fd < 0 ? fd : fd_write_all(fd, map.data, map.len, err); /* one write(2): the kernel takes the map whole */
 }
 
 static int expect_step(int ready, const char *what, struct orch_err *err)
@@ -120,11 +183,12 @@ static int expect_step(int ready, const char *what, struct orch_err *err)
     return n == 1 && step == 1 ? 0 : err_set(err, ORCH_E_UNAVAILABLE, "a user namespace: %s failed", what);
 }
 
-static int build_namespace(pid_t pid, int ready, int go, uint32_t id, struct orch_err *err)
+static int build_namespace(const struct identity_pool *p, pid_t pid, int ready, int go, uint32_t id,
+                           struct orch_err *err)
 {
     TRY(expect_step(ready, "unshare", err));
-    TRY(write_map(pid, "uid_map", id, err));
-    TRY(write_map(pid, "gid_map", id, err));
+    TRY(write_map(p, pid, false, id, err));
+    TRY(write_map(p, pid, true, id, err));
     TRY(fd_write_all(go, "x", 1, err));
     TRY(expect_step(ready, "forbidding further namespaces", err));
     char path[64];
@@ -132,7 +196,7 @@ static int build_namespace(pid_t pid, int ready, int go, uint32_t id, struct orc
     return fd_open(path, O_RDONLY, 0, err);
 }
 
-static int make_namespace(uint32_t id, struct orch_err *err)
+static int make_namespace(const struct identity_pool *p, uint32_t id, struct orch_err *err)
 {
     int to_us[2];
     int to_child[2];
@@ -157,7 +221,7 @@ static int make_namespace(uint32_t id, struct orch_err *err)
     }
     fd_close(&ready_child);
     fd_close(&go_child);
-    int fd = build_namespace(pid, ready, go, id, err);
+    int fd = build_namespace(p, pid, ready, go, id, err);
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
     return fd;
@@ -177,12 +241,12 @@ static int make_slot(struct identity_pool *p, struct orch_err *err)
     if (claim < 0) {
         return err_set(err, ORCH_E_UNAVAILABLE, "all %u uids for sandboxes are in use", p->count);
     }
-    int userns = make_namespace(id, err);
+    int userns = make_namespace(p, id, err);
     if (userns < 0) {
         return err_wrap(err, "identity %u", id);
     }
     p->slots = xrealloc(p->slots, (p->slot_count + 1) * sizeof *p->slots);
-    p->slots[p->slot_count++] = (struct slot){.id = id, .userns = userns, .claim = claim};
+    p->slots[p->slot_count++] = (struct slot){.id = id, .userns = userns, .claim = claim, .owners = p->owner_count};
     claim = -1;
     return 0;
 }
@@ -199,6 +263,15 @@ int identity_acquire(struct identity_pool *p, struct identity *ret, struct orch_
     }
     if (i == p->slot_count) {
         TRY(make_slot(p, err));
+    }
+    if (p->slots[i].owners != p->owner_count) { /* its namespace is older than an owner that matters now */
+        int userns = make_namespace(p, p->slots[i].id, err);
+        if (userns < 0) {
+            return err_wrap(err, "identity %u", p->slots[i].id);
+        }
+        fd_close(&p->slots[i].userns);
+        p->slots[i].userns = userns;
+        p->slots[i].owners = p->owner_count;
     }
     p->slots[i].busy = true;
     *ret = (struct identity){.uid = p->slots[i].id, .gid = p->slots[i].id, .userns = p->slots[i].userns, .index = i};

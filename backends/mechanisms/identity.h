@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who the processes of a sandbox are. Started as root, each slot is a real uid N of the operator's range with a
- * user namespace of its own (0 → 0, N → N, no further namespaces below), reused after its sandbox is
- * proved empty. Started as a user there is one identity: the user's own.
+ * user namespace of its own (0 → 0, N → N, and the owners of the directories that lead to what is granted: without
+ * them even the namespace's root could not pass a closed home; no further namespaces below), reused after its
+ * sandbox is proved empty. Started as a user there is one identity: the user's own.
  * Single-threaded.
  */
 #ifndef ORCH_BACKENDS_MECHANISMS_IDENTITY_H
@@ -32,6 +33,11 @@ void identity_pool_free(struct identity_pool *p);
 bool identity_pool_named(const struct identity_pool *p); /* true: uids of a range */
 /* Slots made so far. */
 uint32_t identity_pool_slots(const struct identity_pool *p);
+
+#define IDENTITY_OWNERS_MAX 32
+/* The owners of `path` and of each directory above it are known in every slot taken from now on. ORCH_E_LIMIT when
+ * there are more than IDENTITY_OWNERS_MAX in all. */
+MUST_USE int identity_pool_pass(struct identity_pool *p, const char *path, struct orch_err *err);
 
 /* A free slot, made if there is none. No two live nodes of this machine hold the same uid. */
 MUST_USE int identity_acquire(struct identity_pool *p, struct identity *ret, struct orch_err *err);

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define READ_CHUNK ((size_t)256 << 10)
@@ -200,11 +201,22 @@ static int start(struct node *n)
     return 0;
 }
 
+/* Every sandbox takes half a dozen; what runs inside gets its own limit. */
+static void raise_descriptors(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+        r.rlim_cur = r.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
 int main(void)
 {
     /* its memory may hold what sandboxes must not see; and the host's death is the end of the stream anyway */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)signal(SIGPIPE, SIG_IGN);
+    raise_descriptors();
     AUTO_FREE struct node *n = xcalloc(1, sizeof *n);
     *n = (struct node){.in = 0, .out = 1, .workfd = -1, .clock = clock_system(), .trees = map_new()};
     buf_init(&n->queue, NODE_OUT_MAX);

@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,8 +112,27 @@ static int start_mechanism(struct node_sandbox *sb, const struct mount_plan *pla
     return send_spec(sb, err);
 }
 
+/* Before the identity is taken: its namespace must know who owns the way to what is granted. */
+static int learn_owners(struct node_sandbox *sb, struct orch_err *err)
+{
+    struct identity_pool *pool = sb->node->identities;
+    for (size_t i = 0; i < sb->spec.grant_count; i++) {
+        AUTO_FREE char *real = NULL;
+        if (sb->spec.grants[i].source[0] != '/' || !sb->node->shares_paths) {
+            continue;
+        }
+        if (path_real(sb->spec.grants[i].source, &real, err) < 0) {
+            err_clear(err); /* absent: the grant itself says so, or is left out */
+            continue;
+        }
+        TRY(identity_pool_pass(pool, real, err));
+    }
+    return identity_pool_pass(pool, sb->node->work, err);
+}
+
 int sandbox_start(struct node_sandbox *sb, struct orch_err *err)
 {
+    TRY(learn_owners(sb, err));
     TRY(identity_acquire(sb->node->identities, &sb->identity, err));
     sb->has_identity = true;
     AUTO_MOUNT_PLAN struct mount_plan plan = {.steps = NULL};

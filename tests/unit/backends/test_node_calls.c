@@ -106,13 +106,13 @@ static void check_timeout(struct driver *d)
         driver_sh(d, "box", "c1",
                   "trap '' TERM HUP INT; for i in 1 2 3; do (setsid sh -c \"trap '' TERM; sleep 600 & sleep 600\" &) ; "
                   "done; echo started; while :; do sleep 600; done",
-                  300);
+                  2500);
     cr_assert_str_eq(o.out, "started\n");
     cr_assert_str_eq(outcome_limit(&o), "time");
     cr_assert_str_eq(outcome_end(&o), "signalled");
     const json_t *l = json_get(o.result, "limit");
-    cr_assert_eq(json_get_int(l, "value", 0), 300);
-    cr_assert(json_get_int(l, "used", 0) >= 299 && json_get_int(l, "used", 0) < 10000);
+    cr_assert_eq(json_get_int(l, "value", 0), 2500);
+    cr_assert(json_get_int(l, "used", 0) >= 2499 && json_get_int(l, "used", 0) < 30000);
     cr_assert_gt(json_get_int(o.result, "left", 0), 3);
     AUTO_OUTCOME struct outcome next = driver_sh(d, "box", "c2", "ls /proc | grep -c '^[0-9]'", 20000);
     cr_assert_lt(atoi(next.out), 6, "something of the earlier call lives: %s", next.out);

@@ -95,6 +95,36 @@ Test(node_sandbox, its_uid_is_not_roots)
     TEST_END();
 }
 
+/* A closed home of somebody else on the way to what is granted, as when root works in a user's project. */
+static void check_closed_home(struct driver *d)
+{
+    if (geteuid() != 0 || d->as_user) {
+        return;
+    }
+    test_write(&d->dir, "home/project/file", "public\n");
+    cr_assert_eq(fchmodat(d->dir.fd, "home", 0700, 0), 0);
+    cr_assert_eq(fchmodat(d->dir.fd, "home/project", 0755, 0), 0);
+    cr_assert_eq(fchmodat(d->dir.fd, "home/project/file", 0644, 0), 0);
+    cr_assert_eq(fchownat(d->dir.fd, "home", 12345, 12346, 0), 0);
+    AUTO_FREE char *project = xasprintf("%s/home/project", d->dir.path);
+    AUTO_SPEC struct sandbox_spec before;
+    driver_spec(&before, "before");
+    driver_open_ok(d, &before);
+    driver_remove(d, "before"); /* its slot does not know that owner yet */
+    AUTO_SPEC struct sandbox_spec s;
+    driver_spec(&s, "box");
+    spec_grant(&s, project, "/w/project", SPEC_RO, SPEC_DIR);
+    driver_open_ok(d, &s);
+    expect_out(d, "c1", "cat /w/project/file", "public\n");
+    driver_remove(d, "box");
+}
+
+Test(node_sandbox, roots_grants_may_lie_in_a_closed_home)
+{
+    driver_each(check_closed_home);
+    TEST_END();
+}
+
 static void check_lent(struct driver *d)
 {
     test_write(&d->dir, "project/sub/file", "before\n");
