@@ -265,6 +265,20 @@ static int empty_tree(struct remover *r, struct orch_err *err)
     }
 }
 
+int fd_empty_dir(int fd, struct orch_err *err)
+{
+    struct stat st;
+    struct remover r = {.fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (r.fd < 0 || fstat(r.fd, &st) < 0) {
+        fd_close(&r.fd);
+        return err_errno(err, ORCH_E_IO, "empty a directory");
+    }
+    r.device = st.st_dev;
+    int code = empty_tree(&r, err);
+    fd_close(&r.fd);
+    return code;
+}
+
 int fd_remove_tree(int dirfd, const char *name, struct orch_err *err)
 {
     if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT) {

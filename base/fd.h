@@ -41,6 +41,8 @@ MUST_USE int fd_mkdirs(const char *path, mode_t mode, struct orch_err *err);
 /* Removes a tree beneath dirfd by descriptor: follows no link, stays on the device, restores permissions
  * it needs, any depth and width. Absence is success. */
 MUST_USE int fd_remove_tree(int dirfd, const char *name, struct orch_err *err);
+/* Removes everything in the directory `fd`, by the same rules; the directory itself stays. */
+MUST_USE int fd_empty_dir(int fd, struct orch_err *err);
 /* A sealed, close-on-exec memfd holding `data`, offset 0. */
 MUST_USE int fd_memfd(const char *name, const void *data, size_t len, struct orch_err *err);
 

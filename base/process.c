@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -19,27 +20,28 @@
 #include <unistd.h>
 
 #define SPAWN_FDS_MAX 16
+#define SPAWN_SIGNALS 32 /* the classic ones: nobody starts programs with real-time signals ignored */
+#define SPAWN_STACK ((size_t)64 << 10)
 
 struct child_plan {
     const struct spawn *s;
-    int report; /* the error pipe: closes on exec, carries errno otherwise */
+    int sys; /* errno of the child when it could not exec: it shares our memory until then */
     pid_t parent;
     int high[SPAWN_FDS_MAX]; /* copies above every target number, so that no dup2 destroys a source */
 };
 
-static void child_fail(const struct child_plan *p) __attribute__((noreturn));
-static void child_fail(const struct child_plan *p)
+static void child_fail(struct child_plan *p) __attribute__((noreturn));
+static void child_fail(struct child_plan *p)
 {
-    int sys = errno;
-    ssize_t ignored = write(p->report, &sys, sizeof sys);
-    (void)ignored;
+    p->sys = errno != 0 ? errno : EIO;
     _exit(127);
 }
 
+/* Handlers of ours end at exec by themselves; what was ignored would stay ignored. */
 static void child_signals(void)
 {
     struct sigaction defaults = {.sa_handler = SIG_DFL};
-    for (int sig = 1; sig < NSIG; sig++) {
+    for (int sig = 1; sig < SPAWN_SIGNALS; sig++) {
         (void)sigaction(sig, &defaults, NULL); /* fails for KILL, STOP and libc's own: fine */
     }
     sigset_t none;
@@ -54,7 +56,6 @@ static void child_descriptors(struct child_plan *p)
     for (size_t i = 0; i < s->fd_count; i++) {
         floor = s->fds[i].child >= floor ? s->fds[i].child + 1 : floor;
     }
-    p->report = fcntl(p->report, F_DUPFD_CLOEXEC, floor);
     for (size_t i = 0; i < s->fd_count; i++) {
         p->high[i] = fcntl(s->fds[i].parent, F_DUPFD_CLOEXEC, floor);
         if (p->high[i] < 0) {
@@ -79,9 +80,9 @@ static void child_descriptors(struct child_plan *p)
     (void)syscall(SYS_close_range, (unsigned)floor, ~0U, CLOSE_RANGE_CLOEXEC);
 }
 
-static void child_run(struct child_plan *p) __attribute__((noreturn));
-static void child_run(struct child_plan *p)
+static int child_run(void *arg)
 {
+    struct child_plan *p = arg;
     child_descriptors(p);
     child_signals();
     (void)setsid();
@@ -90,7 +91,7 @@ static void child_run(struct child_plan *p)
         child_fail(p);
     }
     if (getppid() != p->parent) { /* it died before the line above */
-        raise(SIGKILL);
+        _exit(127);
     }
     if (p->s->cwd != NULL && chdir(p->s->cwd) < 0) {
         child_fail(p);
@@ -99,15 +100,24 @@ static void child_run(struct child_plan *p)
     child_fail(p);
 }
 
-/* Reads the exec report: 0 when exec happened (the pipe closed), else the child's errno. */
-static int exec_errno(int report)
+/*
+ * clone(2) with CLONE_VM | CLONE_VFORK, as posix_spawn(3) does: copying the page
+ * tables of a large process would cost more than everything else. The caller is
+ * suspended until the exec, so the child may use its memory but no lock.
+ */
+static pid_t clone_child(struct child_plan *plan, int *ret_pidfd)
 {
-    int sys = 0;
-    ssize_t n;
-    do {
-        n = read(report, &sys, sizeof sys);
-    } while (n < 0 && errno == EINTR);
-    return n == (ssize_t)sizeof sys ? sys : 0;
+    char *stack = xmalloc(SPAWN_STACK);
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of ours may run in the child */
+    pid_t pid = clone(child_run, stack + SPAWN_STACK, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, plan, ret_pidfd);
+    int sys = errno;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    free(stack);
+    errno = sys;
+    return pid;
 }
 
 pid_t process_spawn(const struct spawn *s, int *ret_pidfd, struct orch_err *err)
@@ -115,43 +125,19 @@ pid_t process_spawn(const struct spawn *s, int *ret_pidfd, struct orch_err *err)
     if (s->fd_count > SPAWN_FDS_MAX) {
         return err_set(err, ORCH_E_INTERNAL, "%zu descriptors for a child", s->fd_count);
     }
-    int pipe_fds[2];
-    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
-        return err_errno(err, ORCH_E_IO, "pipe");
-    }
-    AUTO_FD int report_read = pipe_fds[0];
-    AUTO_FD int report_write = pipe_fds[1];
-    struct child_plan plan = {.s = s, .report = report_write, .parent = getpid()};
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of ours may run in the child */
-    pid_t pid = fork();
-    if (pid == 0) {
-        child_run(&plan);
-    }
-    int sys = errno;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    fd_close(&report_write);
+    struct child_plan plan = {.s = s, .parent = getpid()};
+    int pidfd = -1; /* close-on-exec by itself */
+    pid_t pid = clone_child(&plan, &pidfd);
     if (pid < 0) {
-        errno = sys;
-        return err_errno(err, ORCH_E_IO, "fork");
+        return err_errno(err, ORCH_E_IO, "start a process");
     }
-    sys = exec_errno(report_read);
-    if (sys != 0) {
+    if (plan.sys != 0) {
         (void)waitpid(pid, NULL, 0);
-        errno = sys;
-        return err_errno(err, sys == ENOENT ? ORCH_E_NOT_FOUND : ORCH_E_IO, "start %s", s->program);
+        fd_close(&pidfd);
+        errno = plan.sys;
+        return err_errno(err, plan.sys == ENOENT ? ORCH_E_NOT_FOUND : ORCH_E_IO, "start %s", s->program);
     }
-    long pidfd = syscall(SYS_pidfd_open, pid, 0);
-    if (pidfd < 0) {
-        sys = errno;
-        (void)kill(pid, SIGKILL);
-        (void)waitpid(pid, NULL, 0);
-        errno = sys;
-        return err_errno(err, ORCH_E_IO, "pidfd_open");
-    }
-    *ret_pidfd = (int)pidfd;
+    *ret_pidfd = pidfd;
     return pid;
 }
 

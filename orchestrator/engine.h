@@ -23,6 +23,8 @@
 
 #include <uv.h>
 
+struct trial_place;
+
 /* A program of a role and where an environment shows its staged files. */
 struct role_program {
     struct program program;
@@ -62,6 +64,10 @@ struct engine {
     char *root_source;
     char **version_sources; /* by version number; NULL entries: not put yet */
     size_t version_source_count;
+
+    struct trial_place **places; /* free ones (trial_place.h) */
+    size_t place_count;
+    size_t places_made;
 
     struct progress *progress;
     struct batch *batch; /* the one that runs, for interrupts; borrowed */

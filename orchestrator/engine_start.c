@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "orchestrator/guests.h"
+#include "orchestrator/trial_place.h"
 #include "state/redact.h"
 
 #include <fcntl.h>
@@ -155,6 +156,7 @@ void engine_close(struct engine *e)
         record_release(&e->record);
     }
     progress_free(e->progress);
+    places_free(e);
     if (e->local_dir != NULL) {
         AUTO_FREE char *parent = path_dir(e->local_dir);
         struct orch_err err = ERR_INIT;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/rng.h"
+#include "orchestrator/trial_place.h"
 #include "orchestrator/trial_record.h"
 #include "roles/host_judge.h"
 #include "roles/role_call.h"
@@ -14,9 +15,7 @@
 #include "state/redact.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct trial {
     struct engine *e;
@@ -26,14 +25,12 @@ struct trial {
     size_t slot;
     int64_t began_ns;
 
-    char *work; /* local/<run>/t<id>-<incarnation>: collected/, the judge's files */
-    int collected_fd;
+    struct trial_place *place; /* NULL before the call */
     struct call_note call;  /* of the call that runs or ran last */
     struct call_note task;  /* the task call, while the judge runs */
     struct role_call *running;
     struct role_fetch fetch;
     struct role_fetch verdict_fetch;
-    int verdict_fd;
     bool cancelled;
     bool limited; /* the agent was stopped by a limit: its output is judged all the same */
 
@@ -53,17 +50,10 @@ static void judge(struct trial *t);
 
 static void trial_free(struct trial *t)
 {
-    fd_close(&t->collected_fd);
-    fd_close(&t->verdict_fd);
-    struct orch_err err = ERR_INIT;
-    AUTO_FD int local = fd_open(t->e->local_dir, O_RDONLY | O_DIRECTORY, 0, &err);
-    if (local >= 0) {
-        (void)!fd_remove_tree(local, path_base(t->work), &err); /* engine_close removes what is left */
-    }
+    place_give(t->e, t->place);
     call_note_done(&t->call);
     call_note_done(&t->task);
     host_judgement_done(&t->judgement);
-    free(t->work);
     free(t->row_text);
     free(t->collected_source);
     free(t);
@@ -218,10 +208,7 @@ struct trial *trial_new(struct engine *e, const struct batch_item *item, const c
         .adapter_source = adapter_source,
         .hooks = *hooks,
         .began_ns = clock_mono_ns(&e->clock),
-        .collected_fd = -1,
-        .verdict_fd = -1,
     };
-    t->work = xasprintf("%s/t%lld-%lld", e->local_dir, (long long)item->trial, (long long)item->incarnation);
     t->work_item.data = t;
     if (post_intent(t, &t->keep_err) < 0) {
         (void)uv_queue_work(&e->loop, &t->work_item, nothing, told_later);
@@ -245,16 +232,6 @@ size_t trial_slot(const struct trial *t)
 }
 
 /* ------------------------------------------------------------------ the task call */
-
-static int make_collected(struct trial *t, struct orch_err *err)
-{
-    AUTO_FREE char *dir = path_join(t->work, "collected");
-    if (mkdir(t->work, 0700) < 0 || mkdir(dir, 0755) < 0) {
-        return err_errno(err, ORCH_E_IO, "make %s", dir);
-    }
-    t->collected_fd = fd_open(dir, O_RDONLY | O_DIRECTORY, 0, err);
-    return t->collected_fd < 0 ? t->collected_fd : 0;
-}
 
 /* The same trial gets the same seed in every incarnation and on every machine. */
 static int64_t trial_seed(const struct trial *t)
@@ -289,7 +266,7 @@ static int start_call(struct trial *t, struct orch_err *err)
     struct call_spec call = task_role_call(&setup);
     int64_t disk = e->config->task.access.limits.disk;
     t->fetch = (struct role_fetch){
-        .inside = ROLE_OUTPUT, .dest_dirfd = t->collected_fd, .limits = {.bytes = disk > 0 ? (uint64_t)disk : 0}};
+        .inside = ROLE_OUTPUT, .dest_dirfd = t->place->collected, .limits = {.bytes = disk > 0 ? (uint64_t)disk : 0}};
     call_note_asked(&t->call, &spec);
     TRY(role_call_start(e->environment, &spec, &call, &t->fetch, 1, task_ended, t, &t->running, err));
     TRY(call_note_started(e, &t->call, err));
@@ -321,7 +298,7 @@ static void start_failed(uv_work_t *work, int status)
 
 void trial_call(struct trial *t)
 {
-    int code = make_collected(t, &t->keep_err);
+    int code = place_take(t->e, &t->place, &t->keep_err);
     if (code == 0 && runs_nothing(t)) {
         (void)uv_queue_work(&t->e->loop, &t->work_item, nothing, nop_called);
         return;
@@ -383,7 +360,7 @@ static void task_ended(struct role_call_outcome *o, void *arg)
 static int keep_output(struct trial *t, struct orch_err *err)
 {
     TRY(call_note_keep(t->e, &t->call, err));
-    AUTO_FD int fd = fd_open_beneath(t->collected_fd, ".", O_RDONLY | O_DIRECTORY, 0, err);
+    AUTO_FD int fd = fd_open_beneath(t->place->collected, ".", O_RDONLY | O_DIRECTORY, 0, err);
     TRY(fd);
     struct tree_caps caps = TREE_CAPS_DEFAULT;
     return objects_keep_tree(t->e->objects, fd, &caps, &t->output, err);
@@ -402,7 +379,7 @@ static void collect_and_judge(uv_work_t *work)
         struct host_judge j = {
             .config = t->e->config,
             .program = &t->e->judge.program,
-            .work = t->work,
+            .work = t->place->path,
             .task_text = t->row_text,
             .task_len = t->row_len,
         };
@@ -479,7 +456,7 @@ static void separate_ended(struct role_call_outcome *o, void *arg)
         return;
     }
     struct verdict v = {0};
-    int code = verdict_read(t->verdict_fd, &v, &err);
+    int code = verdict_read(t->place->verdict, &v, &err);
     if (code < 0) {
         judge_error(t, code == ORCH_E_NOT_FOUND ? "judge-no-verdict" : "judge-verdict", err.message);
     } else {
@@ -491,12 +468,6 @@ static void separate_ended(struct role_call_outcome *o, void *arg)
 static int start_judge(struct trial *t, struct orch_err *err)
 {
     struct engine *e = t->e;
-    AUTO_FREE char *dir = path_join(t->work, "verdict");
-    if (mkdir(dir, 0700) < 0) {
-        return err_errno(err, ORCH_E_IO, "make %s", dir);
-    }
-    t->verdict_fd = fd_open(dir, O_RDONLY | O_DIRECTORY, 0, err);
-    TRY(t->verdict_fd);
     TRY(call_note_plan(e, &t->call, CALL_JUDGE, t->item->trial, t->item->incarnation, -1, err));
     struct judge_sandbox setup = {
         .name = t->call.name,
@@ -511,7 +482,7 @@ static int start_judge(struct trial *t, struct orch_err *err)
     AUTO_SPEC struct sandbox_spec spec;
     judge_role_spec(&setup, &spec);
     struct call_spec call = judge_role_call(&setup);
-    t->verdict_fetch = (struct role_fetch){.inside = ROLE_VERDICT, .dest_dirfd = t->verdict_fd};
+    t->verdict_fetch = (struct role_fetch){.inside = ROLE_VERDICT, .dest_dirfd = t->place->verdict};
     t->verdict_fetch.limits = (struct handoff_limits){.bytes = VERDICT_MAX * 4, .entries = 64, .depth = 4};
     call_note_asked(&t->call, &spec);
     TRY(role_call_start(e->environment, &spec, &call, &t->verdict_fetch, 1, separate_ended, t, &t->running, err));
@@ -535,8 +506,8 @@ static void collected_put(struct environment *env, const struct put_result *r, v
 static void judge_separately(struct trial *t)
 {
     struct orch_err err = ERR_INIT;
-    AUTO_FREE char *dir = path_join(t->work, "collected");
-    if (collect_only(t->e->config->judge.collect, t->collected_fd, &err) < 0 ||
+    AUTO_FREE char *dir = path_join(t->place->path, "collected");
+    if (collect_only(t->e->config->judge.collect, t->place->collected, &err) < 0 ||
         environment_put(t->e->environment, dir, collected_put, t, &err) < 0) {
         infrastructure(t, "judge-open", &err);
     }

@@ -28,9 +28,9 @@ static void place_done(struct place *p)
     free(p->program);
 }
 
-static int write_new(const char *path, const char *data, size_t len, struct orch_err *err)
+static int write_over(const char *path, const char *data, size_t len, struct orch_err *err)
 {
-    AUTO_FD int fd = fd_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, err);
+    AUTO_FD int fd = fd_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, err);
     TRY(fd);
     return fd_write_all(fd, data, len, err);
 }
@@ -42,9 +42,7 @@ static int prepare(const struct host_judge *j, struct place *p, struct orch_err 
     p->verdict_dir = path_join(j->work, "verdict");
     p->home = path_join(j->work, "home");
     TRY(path_search(j->program->host[0], CONTEXT_PATH, &p->program, err));
-    TRY(fd_mkdirs(p->verdict_dir, 0700, err));
-    TRY(fd_mkdirs(p->home, 0700, err));
-    TRY(write_new(p->task, j->task_text, j->task_len, err));
+    TRY(write_over(p->task, j->task_text, j->task_len, err));
     AUTO_JSON json_t *c = context_new("judge");
     AUTO_FREE char *collected = path_join(j->work, "collected");
     AUTO_FREE char *verdict = path_join(p->verdict_dir, VERDICT_FILE);
@@ -53,7 +51,7 @@ static int prepare(const struct host_judge *j, struct place *p, struct orch_err 
     json_set_str(c, "verdict", verdict);
     json_set_take(c, "tests", json_from_strv(j->config->judge.tests));
     AUTO_FREE char *text = json_pretty(c);
-    return write_new(p->context, text, strlen(text), err);
+    return write_over(p->context, text, strlen(text), err);
 }
 
 static int fail(struct host_judgement *r, const char *reason, const char *text)

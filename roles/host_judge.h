@@ -2,7 +2,7 @@
 /*
  * The judge of mode `host`: the operator's own program, run by the command
  * runner on what was collected. It is trusted; what it reads is not. The
- * verdict's place is a fresh directory, made after the agent is dead.
+ * verdict's place is a directory that no sandbox ever sees.
  */
 #ifndef ORCH_ROLES_HOST_JUDGE_H
 #define ORCH_ROLES_HOST_JUDGE_H
@@ -17,7 +17,8 @@
 struct host_judge {
     const struct run_config *config;
     const struct program *program;
-    const char *work; /* absolute directory of this trial; collected/ is in it, everything else is made here */
+    const char *work; /* absolute; has collected/, and verdict/ and home/, both empty: no agent can have been there.
+                       * task.json and context.json are written here, over those of an earlier trial. */
     const char *task_text;
     size_t task_len;
 };
