@@ -139,6 +139,9 @@ int fd_write_all(int fd, const void *data, size_t len, struct orch_err *err)
 
 int fd_mkdirs(const char *path, mode_t mode, struct orch_err *err)
 {
+    if (mkdir(path, mode) == 0) {
+        return 0; /* the common case: only the last one was missing */
+    }
     AUTO_FREE char *copy = xstrdup(path);
     for (char *p = copy + (copy[0] == '/' ? 1 : 0);; p++) {
         if (*p != '/' && *p != '\0') {
