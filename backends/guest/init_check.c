@@ -100,7 +100,7 @@ void check_ports(const struct control_spec *spec, int fds[CONTROL_PORTS_MAX], st
         (void)snprintf(name, sizeof name, "port-%u", spec->ports[i]);
         fds[i] = -1;
         int sys = open_listener(spec->ports[i], &fds[i]);
-        add(l, sys == 0, name, "%s", sys == 0 ? "answers on 127.0.0.1" : strerror(sys));
+        add(l, sys == 0, name, "%s", sys == 0 ? "answers on 127.0.0.1" : strerrordesc_np(sys));
     }
 }
 
@@ -110,7 +110,8 @@ static void check_outside(struct check_list *l)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int sys = fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) < 0 ? errno : 0;
     (void)close(fd);
-    add(l, sys == ENETUNREACH, "outside-unreachable", "connect to 192.0.2.1: %s", sys == 0 ? "reached" : strerror(sys));
+    add(l, sys == ENETUNREACH, "outside-unreachable", "connect to 192.0.2.1: %s",
+        sys == 0 ? "reached" : strerrordesc_np(sys));
 }
 
 static void check_absent(const char *absent, size_t len, struct check_list *l)
@@ -119,7 +120,7 @@ static void check_absent(const char *absent, size_t len, struct check_list *l)
         struct stat st;
         int sys = lstat(p, &st) == 0 ? 0 : errno;
         bool ok = sys == ENOENT || sys == ENOTDIR; /* EACCES would only hide whether it is there */
-        add(l, ok, "absent", "%.400s: %s", p, sys == 0 ? "is there" : strerror(sys));
+        add(l, ok, "absent", "%.400s: %s", p, sys == 0 ? "is there" : strerrordesc_np(sys));
     }
 }
 
@@ -131,7 +132,7 @@ static void check_home(struct check_list *l)
     if (sys == 0 && access(HOME, R_OK | W_OK | X_OK) < 0) {
         sys = errno;
     }
-    add(l, sys == 0, "home", "%s: %s", HOME, sys == 0 ? "private and writable" : strerror(sys));
+    add(l, sys == 0, "home", "%s: %s", HOME, sys == 0 ? "private and writable" : strerrordesc_np(sys));
 }
 
 void check_inside(const struct control_spec *spec, const struct control_hello *facts, const char *absent,
@@ -143,7 +144,7 @@ void check_inside(const struct control_spec *spec, const struct control_hello *f
     add(l, facts->no_new_privileges == 1, "no-new-privileges", "%u", facts->no_new_privileges);
     add(l, facts->pid == 1, "first-process", "pid %u", facts->pid);
     int sys = unshare(CLONE_NEWUSER) == 0 ? 0 : errno;
-    add(l, sys != 0, "no-user-namespaces", "unshare: %s", sys == 0 ? "allowed" : strerror(sys));
+    add(l, sys != 0, "no-user-namespaces", "unshare: %s", sys == 0 ? "allowed" : strerrordesc_np(sys));
     if (spec->isolated != 0) {
         check_outside(l);
     }

@@ -129,8 +129,9 @@ int drop_call(const struct control_call *call)
     }
     sigset_t none;
     (void)sigemptyset(&none);
-    if (sigprocmask(SIG_SETMASK, &none, NULL) < 0 || setsid() < 0) {
-        return -errno;
+    int sys = pthread_sigmask(SIG_SETMASK, &none, NULL);
+    if (sys != 0 || setsid() < 0) {
+        return sys != 0 ? -sys : -errno;
     }
     return set_limits(call);
 }

@@ -36,8 +36,9 @@ static int block_signals(void)
 {
     sigset_t all;
     (void)sigfillset(&all);
-    if (sigprocmask(SIG_SETMASK, &all, NULL) < 0) {
-        return -errno;
+    int sys = pthread_sigmask(SIG_SETMASK, &all, NULL);
+    if (sys != 0) {
+        return -sys;
     }
     sigset_t child;
     (void)sigemptyset(&child);

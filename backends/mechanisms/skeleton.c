@@ -90,7 +90,7 @@ static int put_alternatives(int root, struct orch_err *err)
     }
     TRY(put_dir(root, "etc/alternatives", err));
     struct dirent *e;
-    for (int n = 0; n < LINKS_MAX && (e = readdir(d)) != NULL; n++) {
+    for (int n = 0; n < LINKS_MAX && (e = readdir(d)) != NULL; n++) { /* NOLINT(concurrency-mt-unsafe): own DIR */
         char target[SPEC_PATH_MAX];
         ssize_t len = readlinkat(dirfd(d), e->d_name, target, sizeof target - 1);
         if (len <= 0 || (size_t)len >= sizeof target - 1) {

@@ -153,11 +153,11 @@ static void finish_close(struct node_sandbox *sb)
         sb->place->busy = false; /* nothing of the sandbox is left */
         sb->place = NULL;
     }
+    answer_waiters(sb->node, &sb->open_waiters, NULL, &sb->error); /* first: it is why waiting calls never start */
     calls_lose(sb);
     if (was_open && !sb->removing && !sb->node->ending) {
         say_closed(sb);
     }
-    answer_waiters(sb->node, &sb->open_waiters, NULL, &sb->error);
     /* an open that failed leaves nothing; what had been open stays until `remove` (its results and work) */
     if (sb->removing || !was_open || sb->node->ending) {
         remove_now(sb);

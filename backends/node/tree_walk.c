@@ -69,7 +69,7 @@ static int walk_dir(struct walk *w, int dirfd, size_t path_len, int depth, struc
         return errno == EACCES ? 0 : err_errno(err, ORCH_E_IO, "list a directory");
     }
     struct dirent *e;
-    while ((errno = 0, e = readdir(d)) != NULL) {
+    while ((errno = 0, e = readdir(d)) != NULL) { /* NOLINT(concurrency-mt-unsafe): own DIR */
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) {
             TRY(walk_entry(w, dirfd, e->d_name, path_len, depth, err));
             w->path[path_len] = '\0';
