@@ -78,6 +78,7 @@ static void finish(struct call *call, struct call_result *result)
     call->cb(call, result, call->arg);
     call_result_done(result);
     json_release(&call->body);
+    json_release(&call->held);
     free(call->name);
     free(call->input);
     free(call);
@@ -164,6 +165,17 @@ static void finish_json(struct call *call, const json_t *result)
     finish(call, &r);
 }
 
+/* The owner hears of the open first, even when its answer was lost and the call is quick. */
+static void ended(struct call *call, json_t *result)
+{
+    if (call->sb->state != SANDBOX_OPENING) {
+        finish_json(call, result);
+    } else if (call->held == NULL) {
+        call->held = json_incref(result);
+        sandbox_ask_open(call->sb);
+    }
+}
+
 static struct call *find_call(const struct sandbox *sb, const char *name)
 {
     for (struct call *c = sb->calls; c != NULL; c = c->next) {
@@ -179,7 +191,7 @@ void call_exited_event(struct environment *env, json_t *event)
     struct sandbox *sb = sandbox_find(env, json_get_str(event, "sandbox", ""));
     struct call *call = sb != NULL ? find_call(sb, json_get_str(event, "call", "")) : NULL;
     if (call != NULL) {
-        finish_json(call, json_get(event, "result"));
+        ended(call, json_get(event, "result"));
     }
 }
 
@@ -302,14 +314,25 @@ static void on_call_reply(void *arg, json_t *ok, const struct orch_err *err)
     call_fail(call, err);
 }
 
+static struct call *first_waiting(const struct sandbox *sb)
+{
+    for (struct call *call = sb->calls; call != NULL; call = call->next) {
+        if (call->refused.code < 0 || call->held != NULL) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
 void call_open_settled(struct sandbox *sb)
 {
-    for (struct call *call = sb->calls, *next; call != NULL; call = next) {
-        next = call->next; /* NOLINT(clang-analyzer-unix.Malloc): the freed one was unlinked */
-        if (call->refused.code < 0) {
+    struct call *call;
+    while ((call = first_waiting(sb)) != NULL) {
+        if (call->held != NULL) {
+            finish_json(call, call->held);
+        } else {
             struct orch_err e = call->refused;
             call_fail(call, &e);
-            next = sb->calls; /* the callback may have changed the list */
         }
     }
 }
@@ -339,9 +362,9 @@ static void on_call_observed(void *arg, json_t *ok, const struct orch_err *err)
     }
     const char *state = json_get_str(ok, "state", "");
     const json_t *there = json_get(json_get(ok, "calls"), call->name);
-    const json_t *result = json_get(there, "result");
+    json_t *result = json_get(there, "result");
     if (json_is_object(result) && strcmp(json_get_str(there, "state", ""), "ended") == 0) {
-        finish_json(call, result);
+        ended(call, result);
     } else if (there != NULL || strcmp(state, "opening") == 0) {
         if (there != NULL) {
             node_request_forget(take(call->request));

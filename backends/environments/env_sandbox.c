@@ -138,15 +138,20 @@ static void on_late_open(void *arg, json_t *ok, const struct orch_err *err)
     sandbox_release(sb);
 }
 
-static enum node_retry late_open(void *arg, json_t *request, unsigned times)
+void sandbox_ask_open(struct sandbox *sb)
 {
-    struct sandbox *sb = arg;
-    (void)request, (void)times;
-    if (sb->observe_request == NULL) {
+    /* Without a spec it is an adoption, whose own request is an observe. */
+    if (sb->observe_request == NULL && sb->spec != NULL) {
         sb->busy++;
         sb->observe_request =
             node_request(sb->env->client, sandbox_request("observe", sb->name), NULL, on_late_open, sb);
     }
+}
+
+static enum node_retry late_open(void *arg, json_t *request, unsigned times)
+{
+    (void)request, (void)times;
+    sandbox_ask_open(arg);
     return NODE_WAIT; /* a silent node is found out by the observe */
 }
 
@@ -228,7 +233,7 @@ void sandbox_end_all(struct sandbox *sb, const struct orch_err *err)
 {
     struct orch_err e = *err;
     sb->busy++;
-    if (sb->state == SANDBOX_OPENING && sb->open_cb != NULL) {
+    if (sb->state == SANDBOX_OPENING) {
         node_request_forget(sb->open_request);
         sb->state = SANDBOX_FAILED;
         sb->err = e;

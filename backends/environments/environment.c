@@ -238,7 +238,7 @@ static bool end_one(const char *key, void *value, void *arg)
 {
     struct sandbox *sb = value;
     (void)key;
-    if (sb->calls == NULL && sb->streams == NULL && sb->open_cb == NULL) {
+    if (sb->calls == NULL && sb->streams == NULL && sb->state != SANDBOX_OPENING) {
         return true;
     }
     *(struct sandbox **)arg = sb;

@@ -102,6 +102,7 @@ struct call {
     struct capture_state out_capture, err_capture;
     uint64_t output_limit, output;
     bool over_output, over_sent;
+    json_t *held;            /* the result, until the open's late answer is known */
     struct orch_err refused; /* the node's answer, kept until the open's own error is known */
 };
 
@@ -128,6 +129,8 @@ void node_process_close(struct environment *env);
 /* env_sandbox.c */
 struct sandbox *sandbox_find(const struct environment *env, const char *name);
 void sandbox_closed_event(struct environment *env, json_t *event);
+/* Asks at once about an open whose answer is late. */
+void sandbox_ask_open(struct sandbox *sb);
 /* Ends everything of a sandbox with `err`. */
 void sandbox_end_all(struct sandbox *sb, const struct orch_err *err);
 void sandbox_free(struct sandbox *sb);
@@ -135,7 +138,7 @@ void sandbox_release(struct sandbox *sb); /* one `busy` less */
 
 /* env_call.c */
 void call_exited_event(struct environment *env, json_t *event);
-void call_open_settled(struct sandbox *sb); /* the open succeeded: refused calls are told */
+void call_open_settled(struct sandbox *sb); /* the open succeeded: what waited for that is told */
 void call_fail(struct call *call, const struct orch_err *err);
 
 /* env_stream.c */

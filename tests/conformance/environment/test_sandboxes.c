@@ -252,3 +252,75 @@ Test(host, dies_with_the_host_process)
     }
     (void)fclose(in);
 }
+
+enum { CROWD = 16 };
+
+struct member {
+    int number;
+    int *left;
+    bool opened, called, gone;
+    char *text;
+    struct sandbox *sb;
+};
+
+static void on_member_gone(struct environment *env, const struct environment_result *r, void *arg)
+{
+    struct member *m = arg;
+    (void)env;
+    cr_assert_eq(r->err.code, 0, "%s", r->err.message);
+    m->gone = true;
+    (*m->left)--;
+}
+
+static void on_member_open(struct sandbox *sb, const struct sandbox_opened *r, void *arg)
+{
+    struct member *m = arg;
+    (void)sb;
+    cr_assert_eq(r->err.code, 0, "%s", r->err.message);
+    cr_assert_not(m->opened);
+    m->opened = true;
+}
+
+static void on_member_called(struct call *call, struct call_result *r, void *arg)
+{
+    struct member *m = arg;
+    struct orch_err err = ERR_INIT;
+    char expected[32];
+    cr_assert_not(m->called, "a second completion");
+    cr_assert(m->opened, "the call ended before its sandbox was open");
+    m->called = true;
+    (void)snprintf(expected, sizeof expected, "I am %d\n", m->number);
+    cr_assert_eq(r->end, CALL_EXITED, "%d: %s", m->number, r->err.message);
+    cr_assert_eq(r->code, m->number);
+    cr_assert_str_eq(r->out.head, expected);
+    cr_assert_eq(sandbox_remove(call_sandbox(call), on_member_gone, m, &err), 0, "%s", err.message);
+}
+
+/* Many at once: nobody gets another's answer, and each ends exactly once. */
+ENVIRONMENT_TEST(runs_a_crowd_at_once)
+{
+    struct member members[CROWD] = {{0}};
+    int left = CROWD;
+    for (int i = 0; i < CROWD; i++) {
+        struct member *m = &members[i];
+        AUTO_SPEC struct sandbox_spec spec = lab_spec(lab);
+        const struct sandbox_options options = {.name = spec.name};
+        *m = (struct member){.number = i, .left = &left, .text = xasprintf("echo I am %d; exit %d", i, i)};
+        char sh[] = "sh";
+        char flag[] = "-c";
+        char *argv[] = {sh, flag, m->text, NULL};
+        const struct call_spec call = {.name = "call", .argv = argv};
+        cr_assert_eq(
+            sandbox_run(lab->env, &spec, &options, &call, on_member_open, on_member_called, m, &m->sb, &lab->err), 0,
+            "%s", lab->err.message);
+    }
+    while (left > 0) {
+        (void)uv_run(&lab->loop, UV_RUN_ONCE);
+    }
+    for (int i = 0; i < CROWD; i++) {
+        cr_assert(members[i].called && members[i].gone);
+        free(members[i].text);
+    }
+    AUTO_STRV char **none = lab_list(lab);
+    cr_assert_eq(strv_len(none), 0);
+}
