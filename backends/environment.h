@@ -21,6 +21,7 @@
  *     by `observe`; when that does not settle it either, the operation ends
  *     with ORCH_E_LOST (class ERR_UNKNOWN): the effect may or may not have
  *     happened. Unknown is never reported as an exit status.
+ *   - The program ignores SIGPIPE: a node may die while we write to it.
  *   - Closing an environment ends every operation still open with ORCH_E_LOST
  *     or ORCH_E_INTERRUPTED before the close callback.
  */

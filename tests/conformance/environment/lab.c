@@ -4,6 +4,7 @@
 #include "base/json.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,6 +44,7 @@ void lab_open(struct lab *lab, const char *environment, unsigned lose)
     if (geteuid() != 0 && strcmp(environment, "loopback-remote") == 0) {
         TEST_SKIP("loopback-remote needs root");
     }
+    (void)signal(SIGPIPE, SIG_IGN);
     *lab = (struct lab){.lossy = lose > 0, .err = ERR_INIT};
     lab->dir = test_dir_new();
     lab->work = test_dir_new();

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "test.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -48,6 +49,7 @@ static struct bench *bench_new(int64_t timeout_ms)
     struct bench *b = xcalloc(1, sizeof *b);
     struct orch_err err = ERR_INIT;
     int pair[2];
+    (void)signal(SIGPIPE, SIG_IGN);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     cr_assert_eq(uv_loop_init(&b->loop), 0);
     buf_init(&b->seen, BUF_MAX_TEXT);
