@@ -47,23 +47,25 @@ git -c safe.directory="$SOURCE" clone -q --no-hardlinks "$SOURCE" "$WORK/clone" 
 rm -rf "$WORK/clone/build"
 
 # enter ROOT COMMAND…: runs it there as root, in namespaces of its own.
-enter() {
-    # shellcheck disable=SC2016 # for the inner shell
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 ${CI:+CI="$CI"} \
-        unshare -m -p -f --kill-child --propagation private sh -ec '
-        root=$1
-        shift
-        mount --bind "$root" "$root"
-        mount --make-private "$root"
-        mount -t proc proc "$root/proc"
-        mount --rbind /sys "$root/sys"
-        mount --rbind /dev "$root/dev"
-        cat /etc/resolv.conf >"$root/etc/resolv.conf"
-        cd "$root"
-        pivot_root . mnt
-        umount -l /mnt
-        exec "$@"' enter "$@"
-}
+cat >"$WORK/enter" <<'SCRIPT'
+#!/bin/sh
+exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 ${CI:+CI="$CI"} \
+    unshare -m -p -f --kill-child --propagation private sh -ec '
+    root=$1
+    shift
+    mount --bind "$root" "$root"
+    mount --make-private "$root"
+    mount -t proc proc "$root/proc"
+    mount --rbind /sys "$root/sys"
+    mount --rbind /dev "$root/dev"
+    cat /etc/resolv.conf >"$root/etc/resolv.conf"
+    cd "$root"
+    pivot_root . mnt
+    umount -l /mnt
+    exec "$@"' enter "$@"
+SCRIPT
+chmod +x "$WORK/enter"
+enter() { "$WORK/enter" "$@"; }
 
 # try WHO: everything, on a machine of its own.
 try() {
@@ -85,13 +87,13 @@ try() {
         >"$root/etc/apt/apt.conf.d/90keep"
 
     E2E_TIMEOUT=1500
-    expect_exit "$who: deploy/quickstart on a bare machine" 0 enter "$root" "${as[@]}" "cd $home/orch && deploy/quickstart"
+    expect_exit "$who: deploy/quickstart on a bare machine" 0 "$WORK/enter" "$root" "${as[@]}" "cd $home/orch && deploy/quickstart"
     expect_stdout "$who: it ends with the score before" 'held-out score before +0\.'
     expect_stdout "$who: and after, which rose" 'held-out score after +(0\.[5-9]|1\.0)'
     began=$SECONDS
-    expect_exit "$who: deploy/quickstart again" 0 enter "$root" "${as[@]}" "cd $home/orch && deploy/quickstart"
+    expect_exit "$who: deploy/quickstart again" 0 "$WORK/enter" "$root" "${as[@]}" "cd $home/orch && deploy/quickstart"
     check "$who: the second time takes seconds ($((SECONDS - began)) s)" test $((SECONDS - began)) -lt 60
-    expect_exit "$who: tests/run --quick" 0 enter "$root" "${as[@]}" "cd $home/orch && tests/run --quick"
+    expect_exit "$who: tests/run --quick" 0 "$WORK/enter" "$root" "${as[@]}" "cd $home/orch && tests/run --quick"
     expect_stdout "$who: which counts" '^[1-9][0-9]* passed, 0 failed, [0-9]+ skipped$'
     check "$who: nothing is left in /tmp" test -z "$(ls -A "$root/tmp")"
     mkdir -p "$cache/archives"

@@ -158,7 +158,7 @@ def check_sizes():
 MARKERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b(?!-)")
 # A path of one machine, a registry's host, and a home of somebody.
 MACHINE = re.compile(r"(^|[^A-Za-z0-9._/$}-])/(w[o]rk|f[a]rm|r[o]ot|Us[e]rs)/[A-Za-z.]|"
-                     r"(^|[^A-Za-z0-9._/-])/home/(?!user\b|you\b|me\b|someone\b|alice\b|agent\b|<)[a-z]|"
+                     r"(^|[^A-Za-z0-9._/-])/home/(?!user\b|you\b|me\b|someone\b|ada\b|alice\b|agent\b|<)[a-z]|"
                      r"https?://(registry|deb|security|files|mirror)[a-z0-9-]*[.]")
 SLEEPS = re.compile(r"\b(sleep|usleep|nanosleep|clock_nanosleep)\s*\(|\btime\.sleep\b")
 SHELL_SLEEP = re.compile(r"^\s*sleep\b|[;&|]\s*sleep\b|\bdo sleep\b")
