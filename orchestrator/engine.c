@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "config/findings.h"
 #include "orchestrator/batch.h"
+#include "orchestrator/control_loop.h"
 #include "orchestrator/row_json.h"
 #include "state/durable.h"
 #include "state/fingerprint.h"
@@ -219,21 +220,31 @@ static void notify_drain(void *arg)
 
 static int start_record(struct engine *e, struct orch_err *err)
 {
-    return record_start_writer(e->record, notify_drain, e, err);
+    TRY(record_start_writer(e->record, notify_drain, e, err));
+    struct orch_err no_control = ERR_INIT;
+    if (control_loop_start(e, &e->control, &no_control) < 0) {
+        verb_note(e->call, "no control socket: %s", no_control.message);
+    }
+    return 0;
+}
+
+void engine_stop(struct engine *e)
+{
+    e->interrupts++;
+    progress_line(e->progress, "stopping: running calls are ended and will be repeated; once more to quit at once");
+    if (e->batch != NULL) {
+        batch_stop(e->batch);
+    }
 }
 
 static void on_signal(uv_signal_t *handle, int signum)
 {
     (void)signum;
     struct engine *e = handle->data;
-    e->interrupts++;
-    if (e->interrupts > 1) {
+    if (e->interrupts > 0) {
         _exit(130); /* the node reads the end of its stream and kills everything */
     }
-    progress_line(e->progress, "stopping: running calls are ended and will be repeated; once more to quit at once");
-    if (e->batch != NULL) {
-        batch_stop(e->batch);
-    }
+    engine_stop(e);
 }
 
 static bool print_event(void *arg, const struct event_row *row)

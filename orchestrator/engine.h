@@ -71,7 +71,8 @@ struct engine {
 
     struct progress *progress;
     struct batch *batch; /* the one that runs, for interrupts; borrowed */
-    int interrupts;      /* signals seen */
+    int interrupts;      /* signals and stop requests seen */
+    struct control_loop *control; /* NULL: nobody can ask */
     bool loop_ready;
     int64_t events_seen; /* --json: printed up to this one */
     int64_t began_ns;
@@ -99,6 +100,8 @@ void engine_close(struct engine *e);
 void engine_await(struct engine *e, const bool *done);
 /* Runs fn(arg) on a worker thread and awaits it. */
 void engine_work(struct engine *e, void (*fn)(void *arg), void *arg);
+/* What the first signal does: no new work, running calls are ended, everything is kept. */
+void engine_stop(struct engine *e);
 /* ORCH_E_INTERRUPTED once a signal was seen. */
 MUST_USE int engine_check(const struct engine *e, struct orch_err *err);
 /* Awaits that everything posted is committed. */

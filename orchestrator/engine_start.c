@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "orchestrator/control_loop.h"
 #include "orchestrator/guests.h"
 #include "orchestrator/trial_place.h"
 #include "state/redact.h"
@@ -121,6 +122,9 @@ static void closed(void *arg)
 
 static void close_loop(struct engine *e)
 {
+    bool control_done = false;
+    control_loop_close(e->control, &control_done);
+    engine_await(e, &control_done);
     if (e->environment != NULL) {
         bool done = false;
         environment_close(e->environment, closed, &done);

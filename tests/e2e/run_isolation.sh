@@ -58,6 +58,7 @@ candidate: {template: template/}
 environment: {name: host}
 task: {agent: command, command: [./look], timeout: 1m, concurrency: 2}
 judge: {mode: host, command: [./judge], timeout: 1m, env: [LOOK_ROOT]}
+evolver: {agent: command, command: ["true"]}
 YAML
 }
 

@@ -81,6 +81,21 @@ spawn "$ORCH" run run.yaml 'task.command=[./slow]' task.timeout=1h
 check the_owner_works wait_for 20 sh -c 'pgrep -f "^sleep 98765$" >/dev/null'
 expect_exit second_runner_exits_4 4 "$ORCH" run run.yaml 'task.command=[./slow]' task.timeout=1h
 expect_stderr second_runner_names_the_owner "$SPAWNED"
+# shellcheck disable=SC2016
+ask='import json,glob,socket,sys
+s=socket.socket(socket.AF_UNIX); s.settimeout(10); s.connect(glob.glob(".state/local/run/*.sock")[0])
+s.sendall(sys.argv[1].encode()+b"\n"); d=b""
+while True:
+    b=s.recv(65536)
+    if not b: break
+    d+=b
+print(json.dumps([json.loads(x) for x in d.splitlines()][-1]))'
+expect_exit control_socket_answers 0 python3 -c "$ask" '{"op":"status"}'
+expect_stdout control_socket_names_the_owner "\"pid\": $SPAWNED"
+expect_exit control_socket_gives_events 0 python3 -c "$ask" '{"op":"events","since":0}'
+expect_stdout control_socket_counts_events '"next": [1-9]'
+expect_exit control_socket_refuses_nonsense 0 python3 -c "$ask" '{"op":"dance"}'
+expect_stdout control_socket_says_why '"ok": false'
 kill -9 "$SPAWNED"
 wait "$SPAWNED" 2>/dev/null
 check kill_9_kills_the_calls wait_for 5 sh -c '! pgrep -f "^sleep 98765$" >/dev/null'
