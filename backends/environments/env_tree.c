@@ -35,7 +35,8 @@ struct tree_op {
     bool working;
     void (*job)(struct tree_op *op);  /* worker thread */
     void (*then)(struct tree_op *op); /* loop */
-    struct orch_err err;              /* of the job; the first one decides */
+    struct orch_err err;              /* the first one decides; the worker's while one runs */
+    struct orch_err loop_err;         /* what came to the loop meanwhile */
     unsigned again;
     bool moved; /* bytes went since the last time-out */
     bool ended; /* the environment goes: finish when the worker is done */
@@ -109,6 +110,14 @@ static void tree_op_free(struct tree_op *op)
 
 /* ---- workers ---- */
 
+static void note_err(struct tree_op *op, const struct orch_err *err)
+{
+    struct orch_err *to = op->working ? &op->loop_err : &op->err;
+    if (to->code == 0) {
+        *to = *err;
+    }
+}
+
 static void on_work(uv_work_t *work)
 {
     struct tree_op *op = work->data;
@@ -122,6 +131,7 @@ static void on_worked(uv_work_t *work, int status)
     (void)status;
     op->working = false;
     env->works--;
+    note_err(op, &op->loop_err);
     op->then(op);
     environment_maybe_closed(env);
 }
@@ -208,9 +218,7 @@ static void on_put_reply(void *arg, json_t *ok, const struct orch_err *err)
     op->request = NULL;
     op->replied = true;
     op->copied = ok != NULL && !json_get_flag(ok, "present", false);
-    if (op->err.code == 0) {
-        op->err = *err;
-    }
+    note_err(op, err);
     put_step(op);
 }
 
@@ -413,9 +421,7 @@ static void on_get_reply(void *arg, json_t *ok, const struct orch_err *err)
     op->request = NULL;
     op->replied = true;
     op->skipped = (uint64_t)json_get_int(ok, "skipped", 0);
-    if (op->err.code == 0) {
-        op->err = *err;
-    }
+    note_err(op, err);
     if (ok != NULL && op->ch == NULL) {
         free(op->path);
         op->path = xstrdup(json_get_str(ok, "path", ""));
@@ -620,9 +626,7 @@ void tree_end_all(struct environment *env, const struct orch_err *err)
             return;
         }
         op->ended = true;
-        if (op->err.code == 0) {
-            op->err = *err;
-        }
+        note_err(op, err);
         /* While a worker runs the op stays, but the client may go. */
         node_request_forget(take(op->request));
         node_channel_free(take(op->ch));

@@ -324,3 +324,21 @@ ENVIRONMENT_TEST(runs_a_crowd_at_once)
     AUTO_STRV char **none = lab_list(lab);
     cr_assert_eq(strv_len(none), 0);
 }
+
+/* What the host has below the covered directories does not exist where the node runs. */
+Test(loopback_remote, sees_nothing_of_the_host)
+{
+    struct lab lab;
+    lab_open(&lab, "loopback-remote", 0);
+    test_write(&lab.dir, "secret", "x");
+    test_write(&lab.work, "secret", "x");
+    const struct test_dir *dirs[] = {&lab.dir, &lab.work};
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+        AUTO_FREE char *path = xasprintf("/proc/%d/root%s", (int)lab.env->pid, dirs[i]->path);
+        AUTO_FREE char *file = xasprintf("%s/secret", path);
+        cr_assert_eq(access(path, F_OK), 0, "%s", path);
+        cr_assert_neq(access(file, F_OK), 0, "%s", file);
+    }
+    lab_close(&lab);
+    TEST_END();
+}

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lab.h"
 
+#include "backends/environments/environment_impl.h"
+
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -159,5 +162,96 @@ ENVIRONMENT_TEST(shares_paths_only_where_it_says_so)
     cr_assert_not_null(sb, "%s", lab->err.message);
     AUTO_CALL_RESULT struct call_result r = lab_sh(lab, sb, "cat /w/shared/x");
     cr_assert_str_eq(r.out.head, "seen");
+    lab_remove(lab, sb);
+}
+
+static void write_big(struct lab *lab, const char *name)
+{
+    enum { SIZE = 8000000 };
+    AUTO_FREE char *big = xmalloc(SIZE + 1);
+    memset(big, 'b', SIZE);
+    big[SIZE] = '\0';
+    test_write(&lab->dir, name, big);
+}
+
+static void on_put_ended(struct environment *env, const struct put_result *r, void *arg)
+{
+    struct lab *lab = arg;
+    (void)env;
+    cr_assert(r->err.code == 0 || r->err.code == ORCH_E_INTERRUPTED || r->err.code == ORCH_E_LOST, "%s",
+              r->err.message);
+    lab->ended++;
+}
+
+static void on_get_ended(struct sandbox *sb, const struct get_result *r, void *arg)
+{
+    struct lab *lab = arg;
+    (void)sb;
+    cr_assert(r->err.code == 0 || r->err.code == ORCH_E_INTERRUPTED || r->err.code == ORCH_E_LOST, "%s",
+              r->err.message);
+    lab->ended++;
+}
+
+static void start_transfers(struct lab *lab)
+{
+    write_big(lab, "one/big");
+    write_big(lab, "two/big2");
+    AUTO_SPEC struct sandbox_spec spec = lab_spec(lab);
+    spec_grant_work(&spec, "output", NULL, "/w/output", SPEC_RW);
+    struct sandbox *sb = lab_sandbox(lab, &spec);
+    AUTO_CALL_RESULT struct call_result r = lab_sh(lab, sb, "head -c 8000000 /dev/zero > /w/output/zeros");
+    cr_assert_eq(r.code, 0, "%s", r.errout.head);
+    AUTO_FREE char *one = xasprintf("%s/one", lab->dir.path);
+    AUTO_FREE char *two = xasprintf("%s/two", lab->dir.path);
+    const struct handoff_limits limits = {0};
+    cr_assert_eq(mkdirat(lab->dir.fd, "got", 0755), 0);
+    int fd = openat(lab->dir.fd, "got", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cr_assert_eq(sandbox_get(sb, "/w/output", fd, &limits, on_get_ended, lab, &lab->err), 0, "%s", lab->err.message);
+    (void)close(fd);
+    cr_assert_eq(environment_put(lab->env, one, on_put_ended, lab, &lab->err), 0, "%s", lab->err.message);
+    cr_assert_eq(environment_put(lab->env, two, on_put_ended, lab, &lab->err), 0, "%s", lab->err.message);
+    for (int i = 0; i < 8; i++) {
+        (void)uv_run(&lab->loop, UV_RUN_NOWAIT);
+    }
+}
+
+/* Trees under way when the environment closes: one completion each, nothing left (lab_close). */
+ENVIRONMENT_TEST(closes_while_trees_are_under_way)
+{
+    start_transfers(lab);
+    lab->must_end = 3;
+}
+
+/* The same when the node dies. */
+ENVIRONMENT_TEST(loses_trees_with_the_node)
+{
+    start_transfers(lab);
+    cr_assert_eq(kill(lab->env->pid, SIGKILL), 0);
+    while (lab->ended < 3) {
+        (void)uv_run(&lab->loop, UV_RUN_ONCE);
+    }
+    lab->must_end = 3;
+}
+
+/* Links that stay inside pass when asked for, in both directions. */
+ENVIRONMENT_TEST(keeps_links_inside_a_tree)
+{
+    test_write(&lab->dir, "tree/a/file", "x");
+    cr_assert_eq(symlinkat("a/file", lab->dir.fd, "tree/link"), 0);
+    AUTO_FREE char *source = lab_put(lab, "tree");
+    AUTO_SPEC struct sandbox_spec spec = lab_spec(lab);
+    spec_grant(&spec, source, "/w/tree", SPEC_RO, SPEC_DIR);
+    spec_grant_work(&spec, "output", NULL, "/w/output", SPEC_RW);
+    struct sandbox *sb = lab_sandbox(lab, &spec);
+    AUTO_CALL_RESULT struct call_result r =
+        lab_sh(lab, sb, "cat /w/tree/link && cd /w/output && echo y > f && ln -s f in && ln -s ../../etc/passwd out");
+    cr_assert_str_eq(r.out.head, "x", "%s", r.errout.head);
+    struct handoff_report report;
+    const struct handoff_limits limits = {.keep_links = true};
+    cr_assert_eq(lab_get(lab, sb, "/w/output", "got", &limits, &report), 0, "%s", lab->err.message);
+    char target[64] = "";
+    cr_assert_eq(readlinkat(lab->dir.fd, "got/in", target, sizeof target - 1), 1);
+    cr_assert_str_eq(target, "f");
+    cr_assert_eq(readlinkat(lab->dir.fd, "got/out", target, sizeof target - 1), -1);
     lab_remove(lab, sb);
 }
