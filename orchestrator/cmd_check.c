@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "orchestrator/finish.h"
+#include "orchestrator/run_verb.h"
 #include "roles/context.h"
 #include "roles/role_call.h"
 #include "roles/task_role.h"
@@ -414,8 +415,7 @@ static int cmd_check_main(const struct verb_call *call)
     struct orch_err err = ERR_INIT;
     AUTO_JSON json_t *list = json_array();
     if (engine_load(&e, call, call->args[0], call->args + 1, &err) < 0) {
-        engine_close(&e);
-        return verb_fail(call, &err);
+        return run_verb_end(&e, call, err.code, 0, &err);
     }
     bool ok = run_checks(&e, call, list);
     engine_close(&e);

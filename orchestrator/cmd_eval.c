@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/finish.h"
 #include "orchestrator/find_run.h"
+#include "orchestrator/run_verb.h"
 #include "orchestrator/trials.h"
 #include "orchestrator/verbs.h"
 
@@ -243,11 +244,7 @@ static int cmd_eval_main(const struct verb_call *call)
     __attribute__((cleanup(chosen_done))) struct chosen c = {.selector = selector != NULL ? selector : "final"};
     int status = 0;
     int code = eval(&e, call, &c, &status, &err);
-    if (code < 0) {
-        finish_stopped(&e, &err);
-    }
-    engine_close(&e);
-    return code < 0 ? verb_fail(call, &err) : status;
+    return run_verb_end(&e, call, code, status, &err);
 }
 
 static const struct verb_option eval_options[] = {

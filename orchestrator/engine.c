@@ -6,8 +6,8 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/rng.h"
-#include "config/findings.h"
 #include "orchestrator/batch.h"
+#include "orchestrator/built.h"
 #include "orchestrator/control_loop.h"
 #include "orchestrator/row_json.h"
 #include "state/durable.h"
@@ -25,57 +25,33 @@
 
 /* ------------------------------------------------------------------ loading */
 
-static int with_findings(const struct verb_call *call, struct config_findings *f, int code, struct orch_err *err)
-{
-    if (code < 0 && f->count > 0 && !call->json) {
-        AUTO_FREE char *text = config_findings_text(f);
-        fputs(text, stderr);
-        size_t n = f->count + f->dropped;
-        err_set(err, ORCH_E_CONFIG, "%zu finding%s; nothing was run", n, n == 1 ? "" : "s");
-    }
-    config_findings_done(f);
-    return code;
-}
-
 static int load_operator(struct engine *e, struct orch_err *err)
 {
-    struct config_findings f = {0};
+    struct config_findings *f = &e->findings;
     AUTO_FREE char *system_dir = NULL;
     AUTO_FREE char *user_dir = NULL;
     operator_directories(&system_dir, &user_dir);
-    int code = operator_load(system_dir, user_dir, &e->operator_config, &f, err);
-    if (code == 0) {
-        operator_check(e->operator_config, e->config, &f);
-        run_config_unbuilt(e->config, &f);
-        code = config_findings_result(&f, err);
-    }
-    return with_findings(e->call, &f, code, err);
+    TRY(operator_load(system_dir, user_dir, &e->operator_config, f, err));
+    operator_check(e->operator_config, e->config, f);
+    return config_findings_result(f, err);
 }
 
 static int load_tasks(struct engine *e, struct orch_err *err)
 {
-    struct config_findings f = {0};
     struct tasks_source source = {
         .tasks = e->config->data.tasks,
         .split = {e->config->data.train, e->config->data.val, e->config->data.test},
         .answers = e->config->data.answers,
     };
-    int code = tasks_open(&source, &e->tasks, &f, err);
-    return with_findings(e->call, &f, code, err);
+    return tasks_open(&source, &e->tasks, &e->findings, err);
 }
 
 static int load_template(struct engine *e, struct orch_err *err)
 {
-    if (e->config->candidate.template_dir == NULL) {
-        return err_set(err, ORCH_E_UNAVAILABLE, "candidate.project: evolving a whole project is not built yet; use "
-                                                "candidate.template");
-    }
-    struct config_findings f = {0};
-    int code = template_load(e->config->candidate.template_dir, &e->template, &f, err);
     const char *root = e->config->candidate.start_from != NULL ? e->config->candidate.start_from
                                                                : e->config->candidate.template_dir;
     e->root_dir = xstrdup(root);
-    return with_findings(e->call, &f, code, err);
+    return template_load(e->config->candidate.template_dir, &e->template, &e->findings, err);
 }
 
 int engine_load(struct engine *e, const struct verb_call *call, const char *config_path, char *const *overrides,
@@ -84,9 +60,8 @@ int engine_load(struct engine *e, const struct verb_call *call, const char *conf
     *e = (struct engine){.call = call, .clock = call->clock, .trouble = json_array()};
     e->began_ns = clock_mono_ns(&e->clock);
     e->overrides = strv_copy(overrides);
-    struct config_findings f = {0};
-    int code = run_config_load(config_path, overrides, &e->config, &f, err);
-    TRY(with_findings(call, &f, code, err));
+    TRY(run_config_load(config_path, overrides, &e->config, &e->findings, err));
+    TRY(built_check(e->config, err));
     TRY(load_operator(e, err));
     TRY(load_tasks(e, err));
     TRY(load_template(e, err));

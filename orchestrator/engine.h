@@ -42,6 +42,7 @@ struct engine {
     char *root_dir; /* absolute directory of the root version: template, or start_from */
     struct layout layout;
     json_t *meaning; /* fingerprint document */
+    struct config_findings findings; /* of what was loaded: for verb_fail_findings */
 
     char *run_id; /* NULL before engine_create or engine_adopt */
     char *run_dir;
@@ -79,8 +80,8 @@ struct engine {
     json_t *trouble; /* findings of this process for the summary: array of text */
 };
 
-/* Loads config, operator config, tasks, template; finds the project. Prints findings itself. Frees nothing on
- * failure: engine_close() is always called. */
+/* Loads config, operator config, tasks, template; finds the project. What is wrong is in e->findings. Frees nothing
+ * on failure: engine_close() is always called, after the findings were told. */
 MUST_USE int engine_load(struct engine *e, const struct verb_call *call, const char *config_path,
                          char *const *overrides, struct orch_err *err);
 /* Makes the fingerprint document: config, data, programs, template. Needs engine_load. */

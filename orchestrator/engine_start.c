@@ -194,6 +194,7 @@ void engine_close(struct engine *e)
     operator_free(e->operator_config);
     run_config_free(e->config);
     json_decref(e->meaning);
+    config_findings_done(&e->findings);
     json_decref(e->trouble);
     *e = (struct engine){0};
 }

@@ -33,7 +33,10 @@ int run_verb_end(struct engine *e, const struct verb_call *call, int code, int s
 {
     if (code < 0) {
         finish_stopped(e, err);
+        progress_free(e->progress); /* ends the live line before the error is told */
+        e->progress = NULL;
+        status = verb_fail_findings(call, &e->findings, err);
     }
     engine_close(e);
-    return code < 0 ? verb_fail(call, err) : status;
+    return status;
 }
