@@ -94,6 +94,7 @@ try() {
     expect_exit "$who: deploy/quickstart again" 0 "$WORK/enter" "$root" "${as[@]}" "cd $home/orch && deploy/quickstart"
     check "$who: the second time takes seconds ($((SECONDS - began)) s)" test $((SECONDS - began)) -lt 60
     expect_exit "$who: tests/run --quick" 0 "$WORK/enter" "$root" "${as[@]}" "cd $home/orch && tests/run --quick"
+    cp "$WORK/.e2e/out" "$cache/tests-$who.log"
     expect_stdout "$who: which counts" '^[1-9][0-9]* passed, 0 failed, [0-9]+ skipped$'
     check "$who: nothing is left in /tmp" test -z "$(ls -A "$root/tmp")"
     mkdir -p "$cache/archives"
