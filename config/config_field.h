@@ -19,6 +19,8 @@ struct config_value_context {
 void config_field_set(const struct config_value_context *c, void *field, const struct yaml_node *node);
 /* Frees what one field owns and zeroes it. */
 void config_field_clear(const struct config_row *row, void *field);
+/* Writes null into a cleared field. */
+void config_field_null(const struct config_row *row, void *field);
 /* Null values, then the defaults, into a zeroed struct (the name of a NAMED element is kept). */
 void config_defaults(const struct config_table *table, void *base, const char *dir);
 /* "`text`", "null", "a list" or "a map", for messages. Owned by the caller. */

@@ -138,6 +138,19 @@ static int read_policy(const char *path, char **ret_text, size_t *ret_len, struc
     return fd_read_all(fd, YAML_BYTES_MAX, ret_text, ret_len, err);
 }
 
+/* A relative path would mean another place for each file, and for each reader. */
+static void check_absolute(const struct yaml_node *tree, const char *key, struct config_findings *findings)
+{
+    const struct yaml_node *list = config_find(config_operator_table(), tree, key);
+    for (size_t i = 0; list != NULL && list->kind == YAML_LIST && i < list->count; i++) {
+        const struct yaml_node *item = list->items[i];
+        if (item->kind == YAML_SCALAR && item->text[0] != '\0' && strchr("/~$", item->text[0]) == NULL) {
+            config_findings_add(findings, "bad-path", item->place, item->line, item->column, "an absolute path", NULL,
+                                "write it from the root, or from ~", "`%s[%zu]` is relative", key, i);
+        }
+    }
+}
+
 /* Each file is checked alone, so that what a later one replaces is checked too. */
 static void check_alone(const struct yaml_node *tree, const char *place, const char *dir,
                         struct config_findings *findings)
@@ -145,6 +158,8 @@ static void check_alone(const struct yaml_node *tree, const char *place, const c
     struct operator_config *alone = xcalloc(1, sizeof(*alone));
     config_read(config_operator_table(), alone, tree, place, dir, true, findings);
     operator_free(alone);
+    check_absolute(tree, "readable", findings);
+    check_absolute(tree, "login_files", findings);
 }
 
 static int load_file(struct operator_config *c, const char *dir, const char *name, struct config_findings *findings,

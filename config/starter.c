@@ -16,6 +16,8 @@
 
 #define LEAST_TASKS 3 /* one for each split */
 #define SHARE_PERCENT 20
+#define STEP_MAX 8
+#define SEED_MAX ((UINT64_C(1) << 53) - 1) /* what the config accepts */
 
 static void add_file(struct starter *s, const char *path, mode_t mode, char *content, size_t len)
 {
@@ -59,13 +61,9 @@ static void add_split(struct starter *s, const struct tasks *tasks, const char *
     add_file(s, path, 0644, text, len);
 }
 
-static int add_splits(struct starter *s, const struct tasks *tasks, uint64_t seed, struct orch_err *err)
+static void add_splits(struct starter *s, const struct tasks *tasks, uint64_t seed)
 {
     size_t count = tasks_count(tasks);
-    if (count < LEAST_TASKS) {
-        return err_set(err, ORCH_E_CONFIG, "%zu tasks cannot be split in three: at least %d are needed", count,
-                       LEAST_TASKS);
-    }
     AUTO_FREE size_t *order = xcalloc(count, sizeof(*order));
     AUTO_FREE const char **which = xcalloc(count, sizeof(*which));
     for (size_t i = 0; i < count; i++) {
@@ -82,7 +80,6 @@ static int add_splits(struct starter *s, const struct tasks *tasks, uint64_t see
     for (size_t i = 0; i < TASKS_SPLIT_COUNT; i++) {
         add_split(s, tasks, which, tasks_split_names[i], seed);
     }
-    return 0;
 }
 
 /* --- files --- */
@@ -109,12 +106,22 @@ static char *filled(const char *text, const char *const (*words)[2], size_t coun
     return buf_take(&b, NULL);
 }
 
-static void add_texts(struct starter *s, const char *name, const char *tasks_written, uint64_t seed)
+/* Two steps at least, so that the second shows what the first learned. */
+static size_t step_size(size_t count)
+{
+    size_t train = count - 2 * share(count);
+    size_t half = train / 2;
+    return half < 1 ? 1 : half > STEP_MAX ? STEP_MAX : half;
+}
+
+static void add_texts(struct starter *s, const char *name, const char *tasks_written, uint64_t seed, size_t count)
 {
     AUTO_FREE char *tasks = yaml_scalar_text(tasks_written);
     char seed_text[32];
     snprintf(seed_text, sizeof(seed_text), "%llu", (unsigned long long)seed);
-    const char *const words[][2] = {{"@NAME@", name}, {"@TASKS@", tasks}, {"@SEED@", seed_text}};
+    char step_text[32];
+    snprintf(step_text, sizeof(step_text), "%zu", step_size(count));
+    const char *const words[][2] = {{"@STEP@", step_text}, {"@NAME@", name}, {"@TASKS@", tasks}, {"@SEED@", seed_text}};
     for (size_t i = 0; i < starter_text_count; i++) {
         char *content = filled(starter_texts[i].content, words, ARRAY_LEN(words));
         add_file(s, starter_texts[i].path, starter_texts[i].mode, content, strlen(content));
@@ -141,13 +148,20 @@ int starter_make(const char *name, const char *tasks_path, const char *tasks_as_
     if (!units_is_name(name)) {
         return err_set(err, ORCH_E_USAGE, "`%s` is not a name: small letters, digits, and . _ -", name);
     }
+    if (seed > SEED_MAX) {
+        return err_set(err, ORCH_E_USAGE, "the seed is larger than %llu", (unsigned long long)SEED_MAX);
+    }
     TRY(open_tasks(tasks_path, &tasks, findings, err));
+    if (tasks_count(tasks) < LEAST_TASKS) {
+        return err_set(err, ORCH_E_CONFIG, "%zu tasks cannot be split in three: at least %d are needed",
+                       tasks_count(tasks), LEAST_TASKS);
+    }
     AUTO_STARTER struct starter s = {.count = 0};
-    add_texts(&s, name, tasks_as_written == NULL ? "tasks.jsonl" : tasks_as_written, seed);
+    add_texts(&s, name, tasks_as_written == NULL ? "tasks.jsonl" : tasks_as_written, seed, tasks_count(tasks));
     if (tasks_path == NULL) {
         add_file(&s, "tasks.jsonl", 0644, xstrdup(starter_example_tasks), strlen(starter_example_tasks));
     }
-    TRY(add_splits(&s, tasks, seed, err));
+    add_splits(&s, tasks, seed);
     *ret = s;
     s = (struct starter){.count = 0};
     return 0;

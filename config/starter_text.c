@@ -21,7 +21,7 @@ static const char run_yaml[] =
     "  train: train.txt    # ids, one a line; the three splits share no task\n"
     "  val: val.txt\n"
     "  test: test.txt      # only `orch eval` reads it\n"
-    "  step_size: 8        # tasks of one step\n"
+    "  step_size: @STEP@        # tasks of one step\n"
     "  answers: [answer]   # fields that the acting agent never gets\n"
     "\n"
     "task_info: task-info/ # what everybody may know about the tasks\n"

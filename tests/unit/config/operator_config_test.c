@@ -115,6 +115,7 @@ Test(operator, bad_files_are_errors)
         {"readable: [/root]\n", "`readable` would grant /root"},
         {"readable: [~/.ssh]\n", "[forbidden-path]"},
         {"uid_range: {first: 0}\n", "[out-of-range]"},
+        {"readable: [/opt/a, opt/b]\n", "`readable[1]` is relative"},
         {"uid_range: {first: 4294967000, count: 1000}\n", "ends beyond the largest uid"},
         {"network: {permitted: [everything]}\n", "[unknown-value]"},
         {"credentials: {MY_KEY: {urls: [\"https://\"]}}\n", "not the beginning of a URL"},

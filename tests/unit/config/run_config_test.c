@@ -2,6 +2,7 @@
 #include "config/run_config.h"
 
 #include "base/path.h"
+#include "base/rng.h"
 #include "config/schema.h"
 #include "config_support.h"
 
@@ -469,6 +470,39 @@ Test(run_config, agents_that_are_not_built)
     cr_assert_eq(findings.count, 1);
     cr_assert_str_eq(findings.items[0].id, "not-built");
     assert_has(findings.items[0].message, "`task.agent: codex` is not built yet");
+    TEST_END();
+}
+
+/* Whatever becomes of a text: it is refused with findings, or what it means reads back. */
+Test(run_config, damaged_texts)
+{
+    static const char seed_text[] =
+        MINIMAL "budget: {usd: 0.5, wall: 1h30m}\nmodels:\n  m: {provider: local, base_url: \"http://127.0.0.1:1/\", "
+                "model: x}\nsandbox: {hide: [a, \"b: c\"]}\nenvironment: {name: docker, docker: {image: \"a:1\"}}\n";
+    static const char marks[] = "{}[]:,-#\"' \n\t&*!|>~?0aZ.";
+    struct rng rng = rng_seeded(1, "damage");
+    int good = 0;
+    for (int round = 0; round < 1500; round++) {
+        char text[sizeof(seed_text)];
+        memcpy(text, seed_text, sizeof(text));
+        for (uint64_t k = rng_below(&rng, 3) + 1; k > 0; k--) {
+            text[rng_below(&rng, sizeof(text) - 1)] = marks[rng_below(&rng, sizeof(marks) - 1)];
+        }
+        AUTO_FINDINGS struct config_findings findings = {.count = 0};
+        struct orch_err err = ERR_INIT;
+        AUTO_RUN_CONFIG struct run_config *c = NULL;
+        if (run_config_parse("run.yaml", "/project", text, sizeof(text) - 1, NULL, &c, &findings, &err) < 0) {
+            cr_assert_gt(findings.count, 0, "%s", text);
+            continue;
+        }
+        good++;
+        AUTO_JSON json_t *effective = run_config_effective(c);
+        AUTO_FREE char *yaml = run_config_show(c);
+        AUTO_RUN_CONFIG struct run_config *again = load_good(yaml, NULL);
+        AUTO_JSON json_t *second = run_config_effective(again);
+        cr_assert(json_equal(effective, second), "%s", text);
+    }
+    cr_assert_gt(good, 50, "%d", good);
     TEST_END();
 }
 

@@ -50,6 +50,7 @@ Test(starter, the_project_is_complete)
     AUTO_FREE char *report = config_findings_text(&findings);
     cr_assert_eq(code, 0, "%s", report);
     cr_assert_str_eq(c->name, "first-run");
+    cr_assert_eq(c->data.step_size, 3);
     struct tasks_source source = {
         .tasks = c->data.tasks, .split = {c->data.train, c->data.val, c->data.test}, .answers = c->data.answers};
     AUTO_TASKS struct tasks *t = NULL;
@@ -65,6 +66,7 @@ Test(starter, the_project_is_complete)
         cr_assert_null(strchr(s.files[i].path, '@'));
         assert_lacks(s.files[i].content, "@NAME@");
         assert_lacks(s.files[i].content, "@SEED@");
+        assert_lacks(s.files[i].content, "@STEP@");
     }
     assert_has(file_of(&s, "template/adapter.yaml")->content, "template: first-run@1.0\n");
     TEST_END();
@@ -115,6 +117,8 @@ Test(starter, what_cannot_be_split)
     err_clear(&err);
     cr_assert_eq(starter_make("a", bad, NULL, 1, &s, &findings, &err), ORCH_E_CONFIG);
     cr_assert_eq(findings.count, 1);
+    err_clear(&err);
+    cr_assert_eq(starter_make("a", NULL, NULL, UINT64_MAX, &s, &findings, &err), ORCH_E_USAGE);
     err_clear(&err);
     cr_assert_eq(starter_make("A B", NULL, NULL, 1, &s, &findings, &err), ORCH_E_USAGE);
     cr_assert_eq(s.count, 0);
