@@ -96,5 +96,8 @@ int verdict_read(int dirfd, struct verdict *ret, struct orch_err *err)
     AUTO_FREE char *data = NULL;
     size_t len = 0;
     TRY(fd_read_file_at(dirfd, VERDICT_FILE, VERDICT_MAX, &data, &len, err));
+    if (len == 0) {
+        return err_set(err, ORCH_E_NOT_FOUND, "%s is empty", VERDICT_FILE);
+    }
     return verdict_parse(data, len, ret, err);
 }

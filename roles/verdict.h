@@ -20,7 +20,7 @@ struct verdict {
 };
 
 MUST_USE int verdict_parse(const char *data, size_t len, struct verdict *ret, struct orch_err *err);
-/* Reads VERDICT_FILE beneath dirfd, following no link. Absence is ORCH_E_NOT_FOUND. */
+/* Reads VERDICT_FILE beneath dirfd, following no link. Absence, and an empty file, are ORCH_E_NOT_FOUND. */
 MUST_USE int verdict_read(int dirfd, struct verdict *ret, struct orch_err *err);
 void verdict_done(struct verdict *v);
 
