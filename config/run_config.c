@@ -225,24 +225,3 @@ const struct config_tool *run_config_tool(const struct run_config *config, const
     }
     return NULL;
 }
-
-static const bool agent_is_built[CONFIG_AGENT_COUNT] = {
-    [CONFIG_AGENT_COMMAND] = true,
-    [CONFIG_AGENT_ORACLE] = true,
-    [CONFIG_AGENT_NOP] = true,
-};
-
-static void check_built(const struct run_config *config, const char *key, int agent, struct config_findings *findings)
-{
-    if (!agent_is_built[agent]) {
-        run_check_report(config, config->source->places[0], findings, key, "not-built", "one of command, oracle, nop",
-                         "run the agent's own program with `agent: command`", "`%s: %s` is not built yet", key,
-                         config_agent_names[agent]);
-    }
-}
-
-void run_config_unbuilt(const struct run_config *config, struct config_findings *findings)
-{
-    check_built(config, "task.agent", config->task.agent, findings);
-    check_built(config, "evolver.agent", config->evolver.agent, findings);
-}

@@ -282,10 +282,6 @@ json_t *run_config_effective(const struct run_config *config);
 json_t *run_config_meaning(const struct run_config *config);
 /* The effective config as YAML, each value with its origin as a comment: default, file:line or the override. Owned. */
 char *run_config_show(const struct run_config *config);
-/* Adds a finding for everything chosen that this version of orch cannot run yet (agents). For `orch check` and `run`.
- */
-void run_config_unbuilt(const struct run_config *config, struct config_findings *findings);
-
 /* The place of a key for later messages: "file:3:5", "override …" or "default". Owned by the caller. */
 char *run_config_where(const struct run_config *config, const char *key);
 /* Borrowed; NULL when there is none of that name (or name is NULL). */
