@@ -20,7 +20,7 @@ check "a failing status counts" counts "1 1 0" 'echo ok a; exit 3'
 check "silence is a failure" counts "0 1 0" 'true'
 check "a left file is a failure" counts "1 1 0" 'echo ok a; echo x >"$TMPDIR/left"'
 check "a sanitizer report is a failure, whatever the status" counts "1 1 0" \
-    'echo ok a; p=${ASAN_OPTIONS##*log_path=}; echo bad >"${p%%:*}.7"'
+    'echo ok a; p=${ASAN_OPTIONS##*log_path=}; echo "SUMMARY: bad" >"${p%%:*}.7"'
 check "HOME and TMPDIR are private" counts "1 0 0" '[ -z "$(ls -A "$HOME" "$TMPDIR" | grep -v :)" ] && echo ok a'
 check "a script that hangs is ended" counts "1 1 0" '# limit: 1
 echo ok a; exec tail -f /dev/null'
