@@ -85,6 +85,12 @@ fi
 if need root && need setpriv; then
     chmod 755 "$WORK" "$WORK/home"
     rm -rf .state
+    # The tree may be where that user cannot go: a copy, laid out as the build is.
+    built=$(dirname "$(dirname "$ORCH")")
+    mkdir -p "$WORK/built/orchestrator" "$WORK/built/backends"
+    cp "$ORCH" "$WORK/built/orchestrator/"
+    cp "$built"/backends/orch-* "$WORK/built/backends/"
+    ORCH=$WORK/built/orchestrator/orch
     chown -R 65534:65534 "$WORK/look" "$WORK/home" "$WORK/tmp"
     finds_nothing looks_as_user setpriv --reuid=65534 --regid=65534 --clear-groups
 else
