@@ -96,6 +96,8 @@ MUST_USE int environment_new(const char *name, const struct environment_settings
 MUST_USE int environment_start(struct environment *env, environment_cb cb, void *arg, struct orch_err *err);
 /* Facts; the mechanism and what follows are NULL before start has succeeded. Borrowed. */
 const struct environment_caps *environment_caps(const struct environment *env);
+/* False once the node is gone: nothing can be opened any more, in this process. */
+bool environment_alive(const struct environment *env);
 /* Ends everything in it: kills what runs, removes what is open, stops the node; then calls back once and frees
  * env and all its sandboxes, calls and streams. No handle may be used after the callback. */
 void environment_close(struct environment *env, void (*cb)(void *arg), void *arg);

@@ -94,7 +94,8 @@ void buf_fmt(struct buf *b, const char *fmt, ...)
 static bool shows_nothing_or_moves(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+           (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || c == 0xad || c == 0x61c || c == 0x180e ||
+           (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
 void buf_escaped(struct buf *b, const char *data, size_t len, bool lines)

@@ -95,7 +95,7 @@ int err_errno_at(struct orch_err *err, int code, const char *file, int line, con
     return r;
 }
 
-int err_wrap(struct orch_err *err, const char *fmt, ...)
+int(err_wrap)(struct orch_err *err, const char *fmt, ...)
 {
     char inner[ERR_MESSAGE_MAX];
     memcpy(inner, err->message, sizeof inner);

@@ -92,6 +92,14 @@ int err_wrap(struct orch_err *err, const char *fmt, ...) __attribute__((format(p
 /* Forgets an error that was dealt with. */
 void err_clear(struct orch_err *err);
 
+#ifdef __clang_analyzer__ /* which does not see into err.c that the code of an error is negative */
+#undef err_set
+#undef err_errno
+#define err_set(err, code, ...) ((void)err_set_at((err), (code), 0, __FILE__, __LINE__, __VA_ARGS__), -1)
+#define err_errno(err, code, ...) ((void)err_errno_at((err), (code), __FILE__, __LINE__, __VA_ARGS__), -1)
+#define err_wrap(err, ...) ((void)(err_wrap)((err), __VA_ARGS__), -1)
+#endif
+
 /* Facts of a code; any int is accepted (an unknown one counts as INTERNAL). */
 const char *err_name(int code); /* "config", "no-space", … stable, used in --json */
 int err_exit_status(int code);

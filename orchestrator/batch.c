@@ -25,8 +25,8 @@ struct batch {
     enum stage *stage;
     size_t slots;
     size_t in[STAGE_COUNT];
-    size_t next;        /* first item never started */
-    size_t *again;      /* items to start again, a stack */
+    size_t next;   /* first item never started */
+    size_t *again; /* items to start again, a stack */
     size_t again_count;
     struct waiting *backing_off;
     size_t settled;

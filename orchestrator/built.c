@@ -4,6 +4,8 @@
 #include "backends/environments/registry.h"
 #include "base/mem.h"
 
+#include <unistd.h>
+
 static bool network_of(const struct config_access *a)
 {
     return a->network != CONFIG_NETWORK_NO_NETWORK;
@@ -14,10 +16,10 @@ static bool python_of(const struct config_access *a)
     return a->python != NULL || a->packages[0] != NULL;
 }
 
-#define ASKS(name, expression)                     \
-    static bool asks_##name(const struct run_config *c) \
-    {                                              \
-        return expression;                         \
+#define ASKS(name, expression)                                                                                         \
+    static bool asks_##name(const struct run_config *c)                                                                \
+    {                                                                                                                  \
+        return expression;                                                                                             \
     }
 ASKS(harbor, c->data.harbor != NULL)
 ASKS(project, c->candidate.project != NULL)
@@ -38,6 +40,9 @@ ASKS(shared, c->judge.mode == CONFIG_JUDGE_SHARED)
 ASKS(gates, c->judge.check_command[0] != NULL || c->judge.measure.command[0] != NULL)
 ASKS(mechanism, c->sandbox.mechanism != CONFIG_MECHANISM_AUTO && c->sandbox.mechanism != CONFIG_MECHANISM_BUBBLEWRAP)
 ASKS(hide, c->sandbox.hide[0] != NULL)
+/* as root each sandbox is another uid: they cannot share a directory of the user's yet */
+ASKS(shared_writes,
+     geteuid() == 0 && (c->task.access.paths_write[0] != NULL || c->evolver.access.paths_write[0] != NULL))
 
 struct unbuilt {
     bool (*asks)(const struct run_config *c);
@@ -65,6 +70,7 @@ static const struct unbuilt table[] = {
     {asks_gates, "judge.check, judge.measure", "leave them out"},
     {asks_mechanism, "sandbox.mechanism", "write auto or bubblewrap"},
     {asks_hide, "sandbox.hide", "leave it out"},
+    {asks_shared_writes, "paths.write as root", "write to /w/output, or run orch as an ordinary user"},
 };
 
 int built_check(const struct run_config *c, struct orch_err *err)

@@ -78,7 +78,8 @@ static void check_program(struct engine *e, char *const *command, const char *ke
         return;
     }
     AUTO_FREE char *path = NULL;
-    AUTO_FREE char *named = strchr(command[0], '/') != NULL ? path_join(e->config->dir, command[0]) : xstrdup(command[0]);
+    AUTO_FREE char *named =
+        strchr(command[0], '/') != NULL ? path_join(e->config->dir, command[0]) : xstrdup(command[0]);
     if (path_search(named, CONTEXT_PATH, &path, &err) < 0) {
         say(f, STATUS_FAIL, xasprintf("%s: %s", key, err.message), "check the path, and chmod +x the file");
         return;
@@ -124,12 +125,13 @@ static void check_template(struct engine *e, struct finding *f)
     }
     size_t n = strv_len(v.violations) + v.more;
     if (n > 0) {
-        say(f, STATUS_FAIL, xasprintf("candidate.start_from breaks %zu rules of %s, first: %s", n, e->template.id,
-                                      v.violations[0]),
+        say(f, STATUS_FAIL,
+            xasprintf("candidate.start_from breaks %zu rules of %s, first: %s", n, e->template.id, v.violations[0]),
             "start_from may differ from the template in learnable files only");
     } else {
-        say(f, STATUS_OK, xasprintf("%s, %zu learnable and %zu fixed patterns", e->template.id,
-                                    strv_len(e->template.learnable), strv_len(e->template.fixed)),
+        say(f, STATUS_OK,
+            xasprintf("%s, %zu learnable and %zu fixed patterns", e->template.id, strv_len(e->template.learnable),
+                      strv_len(e->template.fixed)),
             NULL);
     }
     template_verdict_done(&v);
@@ -254,8 +256,8 @@ static void check_mechanism(struct engine *e, struct finding *f)
         return;
     }
     const struct environment_caps *caps = environment_caps(e->environment);
-    say(f, STATUS_OK, xasprintf("environment %s, mechanism %s, limits by %s", caps->name, caps->mechanism, caps->limits),
-        NULL);
+    say(f, STATUS_OK,
+        xasprintf("environment %s, mechanism %s, limits by %s", caps->name, caps->mechanism, caps->limits), NULL);
 }
 
 struct probe_wait {
@@ -270,11 +272,13 @@ static void probed(struct role_call_outcome *o, void *arg)
     if (o->err.code < 0) {
         say_error(w->f, &o->err);
     } else if (o->call.end != CALL_EXITED || o->call.code != 0) {
-        say(w->f, STATUS_FAIL, xasprintf("`true` in the task's sandbox %s %d", call_end_name(o->call.end), o->call.code),
+        say(w->f, STATUS_FAIL,
+            xasprintf("`true` in the task's sandbox %s %d", call_end_name(o->call.end), o->call.code),
             "the task's limits may be too small to start a program");
     } else {
-        say(w->f, STATUS_OK, xasprintf("the task's sandbox opens and runs (%s, host uid %u, %s %s)", o->grade, o->uid,
-                                       o->mechanism, o->mechanism_version),
+        say(w->f, STATUS_OK,
+            xasprintf("the task's sandbox opens and runs (%s, host uid %u, %s %s)", o->grade, o->uid, o->mechanism,
+                      o->mechanism_version),
             NULL);
     }
 }
@@ -309,12 +313,10 @@ struct check {
 };
 
 static const struct check checks[] = {
-    {"state", check_state, false},         {"splits", check_splits, false},
-    {"task-info", check_task_info, false}, {"template", check_template, false},
-    {"agent", check_agent, false},         {"judge", check_judge, false},
-    {"evolver", check_evolver, false},     {"limits", check_limits, false},
-    {"keys", check_keys, false},           {"clock", check_clock, false},
-    {"git", check_git, false},             {"mechanism", check_mechanism, true},
+    {"state", check_state, false},       {"splits", check_splits, false}, {"task-info", check_task_info, false},
+    {"template", check_template, false}, {"agent", check_agent, false},   {"judge", check_judge, false},
+    {"evolver", check_evolver, false},   {"limits", check_limits, false}, {"keys", check_keys, false},
+    {"clock", check_clock, false},       {"git", check_git, false},       {"mechanism", check_mechanism, true},
     {"sandbox", check_sandbox, true},
 };
 
@@ -388,12 +390,13 @@ static int live_probe(const struct verb_call *call, json_t *list, bool *ok, stru
     if (code < 0) {
         say_error(&f, err);
     } else if (counts.kind[RESULT_SCORED] == 1) {
-        say(&f, STATUS_OK, xasprintf("one task, no adapter: score %.4f (a score of 0 is not a failed check)", counts.mean),
-            NULL);
+        say(&f, STATUS_OK,
+            xasprintf("one task, no adapter: score %.4f (a score of 0 is not a failed check)", counts.mean), NULL);
     } else {
-        say(&f, STATUS_FAIL, xstrdup(counts.kind[RESULT_LIMIT] == 1   ? "the agent was stopped by a limit"
-                                     : counts.kind[RESULT_JUDGE] == 1 ? "the judge failed"
-                                                                      : "the trial ended as an infrastructure error"),
+        say(&f, STATUS_FAIL,
+            xstrdup(counts.kind[RESULT_LIMIT] == 1   ? "the agent was stopped by a limit"
+                    : counts.kind[RESULT_JUDGE] == 1 ? "the judge failed"
+                                                     : "the trial ended as an infrastructure error"),
             "`orch show` and `orch logs` on this check's run tell more");
     }
     report(call, list, "probe", &f, clock_mono_ns(&call->clock) - began);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "orchestrator/finish.h"
 #include "orchestrator/find_run.h"
+#include "orchestrator/finish.h"
 #include "orchestrator/run_verb.h"
 #include "orchestrator/trials.h"
 #include "orchestrator/verbs.h"
@@ -18,9 +18,9 @@
 
 struct chosen { /* what is evaluated */
     const char *selector;
-    char *source_run;      /* NULL: none, or a directory */
-    char *dir;             /* a directory given as the selector */
-    struct version_id id;  /* in the source run's repository */
+    char *source_run;     /* NULL: none, or a directory */
+    char *dir;            /* a directory given as the selector */
+    struct version_id id; /* in the source run's repository */
     char tree_digest[DIGEST_TEXT_MAX];
     int64_t repeats;
 };
@@ -42,12 +42,9 @@ static int choose_source(struct engine *e, struct chosen *c, struct orch_err *er
     if (given != NULL) {
         return layout_run_select(&e->layout, given, &c->source_run, err);
     }
-    int code = layout_run_newest(&e->layout, e->config->name, "run", false, &c->source_run, err);
-    if (code == ORCH_E_NOT_FOUND) {
-        return err_set(err, code, "no run of \"%s\" yet: --adapter %s needs one (`orch run` first, or --run ID)",
-                       e->config->name, c->selector);
-    }
-    return code;
+    bool of_the_end = strcmp(c->selector, "final") == 0 || strcmp(c->selector, "best") == 0;
+    int code = find_run_source(e, of_the_end, &c->source_run, err);
+    return code < 0 ? err_wrap(err, "--adapter %s needs a run (`orch run` first, or --run ID)", c->selector) : 0;
 }
 
 static int choose(struct engine *e, struct chosen *c, struct orch_err *err)
@@ -101,11 +98,8 @@ static int import(struct import_job *j)
     AUTO_FD int fd = fd_open(fresh != NULL ? fresh : j->c->dir, O_RDONLY | O_DIRECTORY, 0, &j->err);
     TRY(fd);
     AUTO_FREE char *message = xasprintf("adapter %s", j->c->selector);
-    struct version_commit commit = {.dirfd = fd,
-                                    .message = message,
-                                    .tag = "v0",
-                                    .wall_ns = clock_wall_ns(&e->clock),
-                                    .redactor = e->redactor};
+    struct version_commit commit = {
+        .dirfd = fd, .message = message, .tag = "v0", .wall_ns = clock_wall_ns(&e->clock), .redactor = e->redactor};
     return versions_commit(e->versions, &commit, &j->id, &j->err);
 }
 
@@ -202,6 +196,8 @@ static int read_repeats(const struct engine *e, int64_t *ret, struct orch_err *e
 
 static int open_eval(struct engine *e, const struct chosen *c, bool *ret_complete, struct orch_err *err)
 {
+    AUTO_START_GUARD int guard = -1;
+    TRY(start_guard_take(e, &guard, err));
     enum found found = FOUND_NONE;
     AUTO_FREE char *id = NULL;
     if (!verb_flag(e->call, "new")) {
@@ -221,8 +217,7 @@ static int open_eval(struct engine *e, const struct chosen *c, bool *ret_complet
     return record_meta_set(e->record, "source_run", c->source_run != NULL ? c->source_run : "", NULL, err);
 }
 
-static int eval(struct engine *e, const struct verb_call *call, struct chosen *c, int *ret_status,
-                struct orch_err *err)
+static int eval(struct engine *e, const struct verb_call *call, struct chosen *c, int *ret_status, struct orch_err *err)
 {
     TRY(engine_load(e, call, call->args[0], call->args + 1, err));
     if (tasks_split_count(e->tasks, TASKS_TEST) == 0) {

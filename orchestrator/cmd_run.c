@@ -27,6 +27,8 @@ static int run(struct engine *e, const struct verb_call *call, int *ret_status, 
     TRY(engine_load(e, call, call->args[0], call->args + 1, err));
     TRY(run_verb_check(e, err));
     TRY(engine_meaning(e, "run", NULL, err));
+    AUTO_START_GUARD int guard = -1;
+    TRY(start_guard_take(e, &guard, err));
     enum found found = FOUND_NONE;
     AUTO_FREE char *id = NULL;
     if (!verb_flag(call, "new")) {
@@ -37,6 +39,7 @@ static int run(struct engine *e, const struct verb_call *call, int *ret_status, 
         return 0;
     }
     TRY(found == FOUND_UNFINISHED ? engine_adopt(e, id, err) : engine_create(e, "run", err));
+    start_guard_drop(&guard);
     verb_note(call, "run %s%s", e->run_id, found == FOUND_UNFINISHED ? " goes on" : "");
     return run_verb_train(e, ret_status, err);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/engine.h"
 
+#include "backends/handoff.h"
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -10,6 +12,7 @@
 #include "orchestrator/built.h"
 #include "orchestrator/control_loop.h"
 #include "orchestrator/row_json.h"
+#include "orchestrator/sweep.h"
 #include "state/durable.h"
 #include "state/fingerprint.h"
 #include "state/redact.h"
@@ -46,12 +49,75 @@ static int load_tasks(struct engine *e, struct orch_err *err)
     return tasks_open(&source, &e->tasks, &e->findings, err);
 }
 
+/* A version holds regular files and directories: what else a template has is refused here, not at its first commit. */
+static int scan_root(const char *dir, struct orch_err *err)
+{
+    AUTO_FD int fd = fd_open(dir, O_RDONLY | O_DIRECTORY, 0, err);
+    TRY(fd);
+    struct handoff_limits limits = {.bytes = TEMPLATE_BYTES_MAX, .entries = TEMPLATE_FILES_MAX};
+    struct handoff_report report;
+    TRY(handoff_scan(fd, &limits, &report, err));
+    if (report.dropped == 0) {
+        return 0;
+    }
+    const struct handoff_note *first = &report.notes[0];
+    AUTO_BUF struct buf path;
+    buf_init(&path, BUF_MAX_LINE);
+    buf_escaped(&path, first->path, strlen(first->path), false);
+    return err_set(err, ORCH_E_CONFIG, "%s/%s (%s): a template holds regular files and directories only", dir,
+                   path.data, handoff_reason_name(first->reason));
+}
+
 static int load_template(struct engine *e, struct orch_err *err)
 {
-    const char *root = e->config->candidate.start_from != NULL ? e->config->candidate.start_from
-                                                               : e->config->candidate.template_dir;
+    const char *root =
+        e->config->candidate.start_from != NULL ? e->config->candidate.start_from : e->config->candidate.template_dir;
     e->root_dir = xstrdup(root);
-    return template_load(e->config->candidate.template_dir, &e->template, &e->findings, err);
+    TRY(template_load(e->config->candidate.template_dir, &e->template, &e->findings, err));
+    return scan_root(e->root_dir, err);
+}
+
+static int load_all(struct engine *e, const char *config_path, char *const *overrides, struct orch_err *err)
+{
+    TRY(run_config_load(config_path, overrides, &e->config, &e->findings, err));
+    TRY(built_check(e->config, err));
+    TRY(load_operator(e, err));
+    TRY(load_tasks(e, err));
+    TRY(load_template(e, err));
+    const struct run_config *c = e->config;
+    TRY(program_check(c->task.command, c->dir, err));
+    TRY(program_check(c->judge.command, c->dir, err));
+    TRY(program_check(c->evolver.command, c->dir, err));
+    return program_check(e->template.check_command, c->candidate.template_dir, err);
+}
+
+/* The record and everything raw stay hidden from every sandbox, whoever asks and whoever runs: a path that holds the
+ * state, or lies in it, is granted to nobody. */
+static int check_grants(const struct engine *e, const char *key, char *const *paths, struct orch_err *err)
+{
+    for (size_t i = 0; paths[i] != NULL; i++) {
+        AUTO_FREE char *real = NULL;
+        struct orch_err absent = ERR_INIT;
+        if (path_real(paths[i], &real, &absent) < 0) {
+            continue; /* the start of the sandbox says so */
+        }
+        if (path_is_beneath(e->layout.state, real) || path_is_beneath(real, e->layout.state)) {
+            return err_set(err, ORCH_E_CONFIG, "%s: %s holds the project's state (%s); name its parts instead", key,
+                           paths[i], e->layout.state);
+        }
+    }
+    return 0;
+}
+
+static int check_all_grants(const struct engine *e, struct orch_err *err)
+{
+    const struct run_config *c = e->config;
+    TRY(check_grants(e, "task.paths.read", c->task.access.paths_read, err));
+    TRY(check_grants(e, "task.paths.write", c->task.access.paths_write, err));
+    TRY(check_grants(e, "judge.paths.read", c->judge.access.paths_read, err));
+    TRY(check_grants(e, "evolver.paths.read", c->evolver.access.paths_read, err));
+    TRY(check_grants(e, "evolver.paths.write", c->evolver.access.paths_write, err));
+    return check_grants(e, "evolver.access.environment", c->evolver.grants.environment, err);
 }
 
 int engine_load(struct engine *e, const struct verb_call *call, const char *config_path, char *const *overrides,
@@ -60,12 +126,14 @@ int engine_load(struct engine *e, const struct verb_call *call, const char *conf
     *e = (struct engine){.call = call, .clock = call->clock, .trouble = json_array()};
     e->began_ns = clock_mono_ns(&e->clock);
     e->overrides = strv_copy(overrides);
-    TRY(run_config_load(config_path, overrides, &e->config, &e->findings, err));
-    TRY(built_check(e->config, err));
-    TRY(load_operator(e, err));
-    TRY(load_tasks(e, err));
-    TRY(load_template(e, err));
-    return layout_find(e->config->file, verb_option_value(call, "project"), e->config->state_dir, &e->layout, err);
+    int code = load_all(e, config_path, overrides, err);
+    if (code == ORCH_E_IO || code == ORCH_E_HOSTILE || code == ORCH_E_LIMIT || code == ORCH_E_NOT_FOUND) {
+        err->code = ORCH_E_CONFIG; /* a path of the user's that cannot be read as what it should be */
+        return err->code;
+    }
+    TRY(code);
+    TRY(layout_find(e->config->file, verb_option_value(call, "project"), e->config->state_dir, &e->layout, err));
+    return check_all_grants(e, err);
 }
 
 /* ------------------------------------------------------------------ fingerprint */
@@ -131,6 +199,7 @@ static int open_parts(struct engine *e, enum record_mode mode, struct orch_err *
     e->run_dir = layout_run_dir(&e->layout, e->run_id);
     e->local_dir = layout_local_dir(&e->layout, e->run_id);
     TRY(lock_take(e->run_dir, &e->lock, err));
+    sweep_local(&e->layout);
     TRY(fd_mkdirs(e->local_dir, 0700, err));
     e->redactor = redact_new(e->call->environ);
     TRY(record_open(e->run_dir, mode, &e->clock, &e->record, err));
@@ -255,12 +324,14 @@ static void start_loop(struct engine *e)
     (void)snprintf(threads, sizeof threads, "%d", n > 64 ? 64 : (int)n);
     (void)setenv("UV_THREADPOOL_SIZE", threads, 1); /* read once, at the first use */
     (void)uv_loop_init(&e->loop);
-    e->drain.data = e->on_int.data = e->on_term.data = e->tick.data = e;
+    e->drain.data = e->on_int.data = e->on_term.data = e->on_hup.data = e->tick.data = e;
     (void)uv_async_init(&e->loop, &e->drain, on_drain);
     (void)uv_signal_init(&e->loop, &e->on_int);
     (void)uv_signal_init(&e->loop, &e->on_term);
     (void)uv_signal_start(&e->on_int, on_signal, SIGINT);
     (void)uv_signal_start(&e->on_term, on_signal, SIGTERM);
+    (void)uv_signal_init(&e->loop, &e->on_hup);
+    (void)uv_signal_start(&e->on_hup, on_signal, SIGHUP);
     (void)uv_timer_init(&e->loop, &e->tick);
     (void)uv_timer_start(&e->tick, on_tick, TICK_MS, TICK_MS);
     e->progress = progress_new(e->call);
@@ -271,11 +342,15 @@ int engine_create(struct engine *e, const char *kind, struct orch_err *err)
 {
     TRY(layout_make(&e->layout, err));
     TRY(layout_run_create(&e->layout, e->config->name, &e->clock, &e->run_id, err));
+    AUTO_FREE char *starting = layout_run_path(&e->layout, e->run_id, RUN_STARTING);
+    TRY(durable_write_path(starting, "", 0, 0600, err));
     TRY(open_parts(e, RECORD_CREATE, err));
     TRY(write_config(e, err));
     start_loop(e);
     TRY(start_record(e, err));
-    return write_meta(e, kind, err);
+    TRY(write_meta(e, kind, err));
+    TRY(engine_settle(e, err));
+    return unlink(starting) < 0 ? err_errno(err, ORCH_E_IO, "remove %s", starting) : 0;
 }
 
 int engine_create_place(struct engine *e, struct orch_err *err)
@@ -283,7 +358,8 @@ int engine_create_place(struct engine *e, struct orch_err *err)
     TRY(layout_make(&e->layout, err));
     char random[9];
     random_name(random, sizeof random - 1);
-    AUTO_FREE char *name = xasprintf("check-%s", random);
+    sweep_local(&e->layout);
+    AUTO_FREE char *name = xasprintf("check-%d-%s", (int)getpid(), random);
     e->run_id = take(name);
     e->local_dir = layout_local_dir(&e->layout, e->run_id);
     TRY(fd_mkdirs(e->local_dir, 0700, err));

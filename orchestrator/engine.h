@@ -39,9 +39,9 @@ struct engine {
     struct tasks *tasks;
     struct template template;
     char **overrides; /* as given: a resumed run applies them again */
-    char *root_dir; /* absolute directory of the root version: template, or start_from */
+    char *root_dir;   /* absolute directory of the root version: template, or start_from */
     struct layout layout;
-    json_t *meaning; /* fingerprint document */
+    json_t *meaning;                 /* fingerprint document */
     struct config_findings findings; /* of what was loaded: for verb_fail_findings */
 
     char *run_id; /* NULL before engine_create or engine_adopt */
@@ -57,6 +57,7 @@ struct engine {
     uv_async_t drain; /* the record's writer has completions */
     uv_signal_t on_int;
     uv_signal_t on_term;
+    uv_signal_t on_hup;
     uv_timer_t tick;
     struct environment *environment;
     struct role_program agent, judge, evolver, check;
@@ -71,8 +72,8 @@ struct engine {
     size_t places_made;
 
     struct progress *progress;
-    struct batch *batch; /* the one that runs, for interrupts; borrowed */
-    int interrupts;      /* signals and stop requests seen */
+    struct batch *batch;          /* the one that runs, for interrupts; borrowed */
+    int interrupts;               /* signals and stop requests seen */
     struct control_loop *control; /* NULL: nobody can ask */
     bool loop_ready;
     int64_t events_seen; /* --json: printed up to this one */

@@ -137,7 +137,7 @@ static void close_loop(struct engine *e)
         e->record = NULL;
     }
     uv_handle_t *handles[] = {(uv_handle_t *)&e->drain, (uv_handle_t *)&e->on_int, (uv_handle_t *)&e->on_term,
-                              (uv_handle_t *)&e->tick};
+                              (uv_handle_t *)&e->on_hup, (uv_handle_t *)&e->tick};
     for (size_t i = 0; i < ARRAY_LEN(handles); i++) {
         uv_close(handles[i], NULL);
     }
@@ -161,7 +161,7 @@ void engine_close(struct engine *e)
     }
     progress_free(e->progress);
     places_free(e);
-    if (e->local_dir != NULL) {
+    if (e->local_dir != NULL && (e->lock != NULL || e->run_dir == NULL)) { /* another runner's is not ours to remove */
         AUTO_FREE char *parent = path_dir(e->local_dir);
         struct orch_err err = ERR_INIT;
         AUTO_FD int fd = fd_open(parent, O_RDONLY | O_DIRECTORY, 0, &err);

@@ -12,6 +12,7 @@
 #include "roles/role_call.h"
 #include "roles/task_role.h"
 #include "state/durable.h"
+#include "state/redact.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define KEY_SEARCH_MAX ((size_t)1 << 30) /* of one file: the handoff's own cap */
 
 char *evolve_path(const struct engine *e, int64_t step, const char *part)
 {
@@ -83,9 +86,9 @@ static bool add_step(void *arg, const struct step_row *row)
     json_set_int(o, "version", row->version);
     json_t *data = row->data != NULL ? json_loads(row->data, 0, NULL) : NULL;
     json_set_str(o, "reason", json_get_str(data, "reason", NULL));
-    json_set_take(o, "mean_score", json_is_number(json_get(data, "mean_score"))
-                                       ? json_incref(json_get(data, "mean_score"))
-                                       : json_null());
+    json_set_take(o, "mean_score",
+                  json_is_number(json_get(data, "mean_score")) ? json_incref(json_get(data, "mean_score"))
+                                                               : json_null());
     json_decref(data);
     json_add_take(list, o);
     return true;
@@ -223,7 +226,8 @@ static int keep_and_settle(struct engine *e, struct call_note *note, struct orch
 }
 
 /* NULL when the evolver did its part; else why not. Owned. */
-static char *evolver_failure(const struct call_note *n, const struct role_fetch *adapter, const struct role_fetch *state)
+static char *evolver_failure(const struct call_note *n, const struct role_fetch *adapter,
+                             const struct role_fetch *state)
 {
     if (n->end.end == CALL_LIMIT) {
         return xasprintf("the evolver was stopped by its limit \"%s\"", n->limit);
@@ -235,6 +239,61 @@ static char *evolver_failure(const struct call_note *n, const struct role_fetch 
         return xasprintf("its candidate could not be taken over: %s", adapter->err.message);
     }
     return state->err.code < 0 ? xasprintf("its state could not be taken over: %s", state->err.message) : NULL;
+}
+
+/* ------------------------------------------------------------------ keys in what it left */
+
+struct key_search {
+    const struct redactor *redactor;
+    const char *variable; /* found; borrowed from the redactor */
+};
+
+static int search_file(const char *path, int fd, uint64_t size, bool executable, void *arg, struct orch_err *err)
+{
+    (void)size;
+    (void)executable;
+    struct key_search *k = arg;
+    AUTO_FREE char *data = NULL;
+    size_t len = 0;
+    TRY(fd_read_all(fd, KEY_SEARCH_MAX, &data, &len, err));
+    const char *found = redact_contains(k->redactor, data, len);
+    found = found != NULL ? found : redact_contains(k->redactor, path, strlen(path));
+    k->variable = found != NULL ? found : k->variable;
+    return 0;
+}
+
+struct key_job {
+    struct key_search search;
+    const int *fds;
+    size_t count;
+    int code;
+    struct orch_err err;
+};
+
+static void search_run(void *arg)
+{
+    struct key_job *j = arg;
+    struct handoff_limits limits = {.observe = search_file, .observe_arg = &j->search};
+    for (size_t i = 0; i < j->count && j->code == 0; i++) {
+        struct handoff_report report;
+        j->code = handoff_scan(j->fds[i], &limits, &report, &j->err);
+    }
+}
+
+/* A candidate or a state with a key in it is refused whole, and not kept: nothing is rewritten behind its back. */
+static int refuse_keys(struct engine *e, const int *fds, size_t count, char **ret_reason, struct orch_err *err)
+{
+    struct key_job j = {.search = {.redactor = e->redactor}, .fds = fds, .count = count, .err = ERR_INIT};
+    engine_work(e, search_run, &j);
+    if (j.code < 0) {
+        *err = j.err;
+        return err_wrap(err, "search what the evolver left for keys");
+    }
+    if (j.search.variable != NULL) {
+        *ret_reason =
+            xasprintf("it left the value of %s in its candidate or state; nothing of it was kept", j.search.variable);
+    }
+    return 0;
 }
 
 static int64_t evolver_seed(const struct engine *e, int64_t step)
@@ -269,6 +328,12 @@ static int fetched_open(const struct engine *e, int64_t step, struct fetched *f,
     return f->state_fd < 0 ? f->state_fd : 0;
 }
 
+static int drop_left(const struct fetched *f, struct orch_err *err)
+{
+    TRY(fd_empty_dir(f->adapter_fd, err));
+    return fd_empty_dir(f->state_fd, err);
+}
+
 /* One attempt. *again: an infrastructure error that may pass (err says which). */
 static int attempt(struct engine *e, const struct evolve_step *s, struct evolver_sandbox *setup, int64_t incarnation,
                    struct evolve_result *ret, bool *again, struct orch_err *err)
@@ -296,7 +361,19 @@ static int attempt(struct engine *e, const struct evolve_step *s, struct evolver
         return err_wrap(err, "evolver of step %lld", (long long)s->step);
     }
     ret->reason = evolver_failure(&note, &fetches[0], &fetches[1]);
+    if (fetches[0].report.dropped > 0) { /* links and special files never pass; whoever reads on must not wonder */
+        progress_line(e->progress, "step %lld: %llu entries of the candidate were dropped, first: %s",
+                      (long long)s->step, (unsigned long long)fetches[0].report.dropped,
+                      handoff_reason_name(fetches[0].report.notes[0].reason));
+    }
+    if (ret->reason == NULL) {
+        const int left[] = {f.adapter_fd, f.state_fd};
+        TRY(refuse_keys(e, left, ARRAY_LEN(left), &ret->reason, err));
+    }
     ret->ok = ret->reason == NULL;
+    if (!ret->ok) {
+        TRY(drop_left(&f, err));
+    }
     if (ret->ok) {
         TRY(publish(e, s->step, "candidate.new", "candidate", err));
         TRY(publish(e, s->step, "state.new", "state", err));

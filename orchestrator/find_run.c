@@ -2,12 +2,17 @@
 #include "orchestrator/find_run.h"
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "state/fingerprint.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 
 int find_run_meta(const struct layout *l, const struct clock *clock, const char *run_id, const char *key, char **ret,
                   struct orch_err *err)
@@ -58,6 +63,25 @@ int find_run_compare(struct engine *e, const char *run_id, struct orch_err *err)
     AUTO_FREE char *then = NULL;
     TRY(find_run_meta(&e->layout, &e->clock, run_id, "fingerprint", &then, err));
     return strcmp(now, then) == 0 ? 0 : drift(e, run_id, err);
+}
+
+int start_guard_take(struct engine *e, int *ret_guard, struct orch_err *err)
+{
+    TRY(layout_make(&e->layout, err));
+    AUTO_FREE char *path = path_join(e->layout.local, "start.lock");
+    int fd = fd_open(path, O_RDWR | O_CREAT, 0600, err);
+    TRY(fd);
+    int r;
+    do {
+        r = flock(fd, LOCK_EX);
+    } while (r < 0 && errno == EINTR);
+    *ret_guard = fd; /* a file system without locks has one user at a time, or the run's own lock decides */
+    return 0;
+}
+
+void start_guard_drop(int *guard)
+{
+    fd_close(guard);
 }
 
 struct facts {
@@ -121,4 +145,23 @@ int find_run(struct engine *e, const char *kind, bool strict, enum found *ret, c
     AUTO_FREE char *newest = NULL;
     TRY(search(e, runs, count, kind, ret, ret_id, &newest, err));
     return *ret == FOUND_NONE && strict && newest != NULL ? drift(e, newest, err) : 0;
+}
+
+int find_run_source(struct engine *e, bool finished, char **ret_id, struct orch_err *err)
+{
+    AUTO_FREE struct run_entry *runs = NULL;
+    size_t count = 0;
+    TRY(layout_runs(&e->layout, e->config->name, &runs, &count, err));
+    for (size_t i = 0; i < count; i++) {
+        __attribute__((cleanup(facts_done))) struct facts f = {0};
+        if (!runs[i].has_record) {
+            continue;
+        }
+        TRY(read_facts(e, runs[i].id, &f, err));
+        if (strcmp(f.kind, "run") == 0 && (!finished || strcmp(f.state, "finished") == 0)) {
+            *ret_id = xstrdup(runs[i].id);
+            return 0;
+        }
+    }
+    return err_set(err, ORCH_E_NOT_FOUND, "no %srun of \"%s\" yet", finished ? "finished " : "", e->config->name);
 }

@@ -16,6 +16,13 @@ enum found {
  * runs but none is equal: with `strict` ORCH_E_DRIFT, the differences to the newest printed; else FOUND_NONE. */
 MUST_USE int find_run(struct engine *e, const char *kind, bool strict, enum found *ret, char **ret_id,
                       struct orch_err *err);
+/* From here until start_guard_drop only one process of this project looks for a run and starts it: two at once would
+ * start two. Waits for the other. */
+MUST_USE int start_guard_take(struct engine *e, int *ret_guard, struct orch_err *err);
+void start_guard_drop(int *guard);
+#define AUTO_START_GUARD __attribute__((cleanup(start_guard_drop)))
+/* The newest run of the config's name that is finished (`finished`), else the newest at all. *ret_id is owned. */
+MUST_USE int find_run_source(struct engine *e, bool finished, char **ret_id, struct orch_err *err);
 /* ORCH_E_DRIFT (differences printed) unless the run's fingerprint equals e->meaning. */
 MUST_USE int find_run_compare(struct engine *e, const char *run_id, struct orch_err *err);
 /* A meta value of a run that nobody needs to own; "" when absent. Owned. */

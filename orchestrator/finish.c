@@ -100,7 +100,8 @@ static int make_summary(struct engine *e, const struct finish *f, json_t **ret, 
 
 static void counts_line(struct buf *b, const char *split, const json_t *c)
 {
-    buf_fmt(b, "%s: planned %lld, scored %lld, limited %lld, infrastructure errors %lld, judge errors %lld, not run %lld",
+    buf_fmt(b,
+            "%s: planned %lld, scored %lld, limited %lld, infrastructure errors %lld, judge errors %lld, not run %lld",
             split, (long long)json_get_int(c, "planned", 0), (long long)json_get_int(c, "scored", 0),
             (long long)json_get_int(c, "limited", 0), (long long)json_get_int(c, "infrastructure", 0),
             (long long)json_get_int(c, "judge_errors", 0), (long long)json_get_int(c, "not_run", 0));
@@ -148,12 +149,9 @@ static void fill_table(struct table *t, const json_t *summary)
 
 static char *steps_table(const json_t *summary)
 {
-    static const struct table_column columns[] = {{"STEP", TABLE_RIGHT},
-                                                  {"TRAIN SCORE", TABLE_RIGHT},
-                                                  {"OUTCOME", TABLE_LEFT},
-                                                  {"VERSION AFTER", TABLE_RIGHT},
-                                                  {"REASON", TABLE_CUT},
-                                                  {NULL, TABLE_LEFT}};
+    static const struct table_column columns[] = {{"STEP", TABLE_RIGHT},   {"TRAIN SCORE", TABLE_RIGHT},
+                                                  {"OUTCOME", TABLE_LEFT}, {"VERSION AFTER", TABLE_RIGHT},
+                                                  {"REASON", TABLE_CUT},   {NULL, TABLE_LEFT}};
     AUTO_TABLE struct table *t = table_new(columns);
     fill_table(t, summary);
     return table_render(t, 0);

@@ -9,11 +9,11 @@
 #include "orchestrator/trials.h"
 
 struct finish {
-    const char *kind;        /* "run", "eval" */
-    const char *stop_reason; /* "steps", "budget", "patience", "evaluated", … */
+    const char *kind;                /* "run", "eval" */
+    const char *stop_reason;         /* "steps", "budget", "patience", "evaluated", … */
     const struct version_ref *final; /* NULL: none (eval) */
-    const char *adapter;     /* eval: the selector; NULL otherwise */
-    const char *source_run;  /* eval; NULL otherwise */
+    const char *adapter;             /* eval: the selector; NULL otherwise */
+    const char *source_run;          /* eval; NULL otherwise */
 };
 
 /* Writes summary.json and CARD.md, sets meta state and outcome (fsynced), prints the result. *ret_status: the exit

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/run_verb.h"
 
+#include "base/mem.h"
+#include "base/path.h"
 #include "orchestrator/finish.h"
 #include "orchestrator/trainer.h"
+
+#include <unistd.h>
 
 int run_verb_check(const struct engine *e, struct orch_err *err)
 {
@@ -12,6 +16,12 @@ int run_verb_check(const struct engine *e, struct orch_err *err)
     }
     if (c->evolver.command[0] == NULL) {
         return err_set(err, ORCH_E_CONFIG, "evolver.command: a training run needs an evolver");
+    }
+    if (c->task_info != NULL) {
+        AUTO_FREE char *readme = path_join(c->task_info, "README.md");
+        if (access(readme, R_OK) != 0) {
+            return err_set(err, ORCH_E_CONFIG, "task_info: %s is missing; write it, or leave task_info out", readme);
+        }
     }
     bool validates = c->trainer.gate == CONFIG_GATE_VALIDATION || c->trainer.select == CONFIG_SELECT_BEST;
     if (validates && tasks_split_count(e->tasks, TASKS_VAL) == 0) {

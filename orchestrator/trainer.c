@@ -516,8 +516,7 @@ static int run_step(struct trainer *t, int64_t step, struct orch_err *err)
         f.state = STEP_PLANNED;
     }
     struct version_ref base = t->current;
-    struct evolve_step s = {
-        .step = step, .base = &base, .root_source = t->root_source, .state_step = t->state_step};
+    struct evolve_step s = {.step = step, .base = &base, .root_source = t->root_source, .state_step = t->state_step};
     switch (f.state) {
     case STEP_PLANNED:
     case STEP_TRIALS:
@@ -548,8 +547,7 @@ static int budget_left(struct trainer *t, bool *ret_stop, struct orch_err *err)
     struct call_usage usage;
     TRY(record_usage(t->e->record, -1, &calls, &usage, err));
     bool over_calls = c->budget.calls >= 0 && calls >= c->budget.calls;
-    bool over_wall =
-        c->budget.wall_ns >= 0 && clock_mono_ns(&t->e->clock) - t->e->began_ns >= c->budget.wall_ns;
+    bool over_wall = c->budget.wall_ns >= 0 && clock_mono_ns(&t->e->clock) - t->e->began_ns >= c->budget.wall_ns;
     *ret_stop = over_calls || over_wall;
     return 0;
 }
@@ -612,9 +610,8 @@ static int train(struct trainer *t, struct trainer_end *ret, struct orch_err *er
 int trainer_run(struct engine *e, struct trainer_end *ret, struct orch_err *err)
 {
     const struct run_config *c = e->config;
-    struct trainer t = {.e = e,
-                        .validates = c->trainer.gate == CONFIG_GATE_VALIDATION ||
-                                     c->trainer.select == CONFIG_SELECT_BEST};
+    struct trainer t = {
+        .e = e, .validates = c->trainer.gate == CONFIG_GATE_VALIDATION || c->trainer.select == CONFIG_SELECT_BEST};
     int code = train(&t, ret, err);
     free(t.versions);
     free(t.root_dir);

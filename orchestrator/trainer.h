@@ -10,7 +10,7 @@
 #include "orchestrator/trials.h"
 
 struct trainer_end {
-    const char *stop_reason; /* "steps", "budget", "patience"; static */
+    const char *stop_reason;  /* "steps", "budget", "patience"; static */
     struct version_ref final; /* by trainer.select */
     int64_t steps;            /* settled, without step 0 */
 };

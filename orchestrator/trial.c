@@ -26,8 +26,8 @@ struct trial {
     int64_t began_ns;
 
     struct trial_place *place; /* NULL before the call */
-    struct call_note call;  /* of the call that runs or ran last */
-    struct call_note task;  /* the task call, while the judge runs */
+    struct call_note call;     /* of the call that runs or ran last */
+    struct call_note task;     /* the task call, while the judge runs */
     struct role_call *running;
     struct role_fetch fetch;
     struct role_fetch verdict_fetch;
@@ -111,6 +111,13 @@ static void infrastructure(struct trial *t, const char *reason, const struct orc
 {
     if (t->cancelled) {
         again(t, TRIAL_CANCELLED, "cancelled", why);
+        return;
+    }
+    if (why->code == ORCH_E_NO_SPACE || !environment_alive(t->e->environment)) {
+        /* not this trial's trouble, and no attempt of it: the run stops and goes on with it later */
+        struct orch_err err = ERR_INIT;
+        (void)!record_trial_retry(t->e->record, t->item->trial, reason, "{}", NULL, &err);
+        broken(t, why);
         return;
     }
     enum err_class class = err_class_of(why->code);
@@ -319,6 +326,23 @@ void trial_cancel(struct trial *t)
     }
 }
 
+/* Which cap of the handoff stopped it: each is a limit of its own. */
+static void note_handoff_cap(struct trial *t)
+{
+    static const struct {
+        enum handoff_reason reason;
+        const char *limit;
+    } caps[] = {{HANDOFF_OVER_DEPTH, "depth"}, {HANDOFF_OVER_ENTRIES, "entries"}, {HANDOFF_OVER_PATH, "path"}};
+    const struct handoff_report *r = &t->fetch.report;
+    for (size_t i = 0; i < ARRAY_LEN(caps); i++) {
+        if (r->reasons[caps[i].reason] > 0) {
+            call_note_limit(&t->call, caps[i].limit, 0, -1);
+            return;
+        }
+    }
+    call_note_limit(&t->call, "disk", t->e->config->task.access.limits.disk, (int64_t)r->bytes);
+}
+
 static void task_ended(struct role_call_outcome *o, void *arg)
 {
     struct trial *t = arg;
@@ -345,7 +369,7 @@ static void task_ended(struct role_call_outcome *o, void *arg)
     }
     if (t->fetch.err.code == ORCH_E_LIMIT && !t->limited) {
         t->limited = true;
-        call_note_limit(&t->call, "disk", t->e->config->task.access.limits.disk, (int64_t)t->fetch.report.bytes);
+        note_handoff_cap(t);
     }
     if (record_trial_phase(t->e->record, t->item->trial, PHASE_EXITED, NULL, &err) < 0 ||
         fault_point(FAULT_TRIAL_EXITED, &err) < 0) {
@@ -394,6 +418,12 @@ static void collected(uv_work_t *work, int status)
     (void)status;
     struct trial *t = work->data;
     struct orch_err err = ERR_INIT;
+    if (t->keep_err.code == ORCH_E_LIMIT) { /* more than is kept: the agent's doing, and nothing can be judged */
+        (void)!call_note_settle(t->e, &t->call, NULL, &err);
+        struct trial_result r = {.kind = RESULT_LIMIT, .reason = "output-size", .reason_text = t->keep_err.message};
+        settle(t, &r, NULL);
+        return;
+    }
     if (t->keep_err.code < 0) {
         (void)!call_note_settle(t->e, &t->call, NULL, &err);
         infrastructure(t, "collect", &t->keep_err);

@@ -91,7 +91,8 @@ void place_give(struct engine *e, struct trial_place *p)
         return;
     }
     struct orch_err err = ERR_INIT;
-    if (fd_empty_dir(p->collected, &err) < 0 || empty_verdict(p->verdict, &err) < 0 || fd_empty_dir(p->home, &err) < 0) {
+    if (fd_empty_dir(p->collected, &err) < 0 || empty_verdict(p->verdict, &err) < 0 ||
+        fd_empty_dir(p->home, &err) < 0) {
         place_free(p); /* engine_close removes what is left of it */
         return;
     }

@@ -95,9 +95,13 @@ static void sandbox_file(const struct engine *e, const struct call_note *n, cons
 
 int call_note_ended(struct engine *e, struct call_note *n, struct role_call_outcome *o, struct orch_err *err)
 {
+    if (o->checks != NULL) {
+        (void)json_object_del(o->checks, "asked"); /* ours names variables without their values */
+    }
     sandbox_file(e, n, o);
     if (o->opened) {
-        AUTO_FREE char *checks = o->checks != NULL ? json_canonical(o->checks) : NULL;
+        AUTO_FREE char *text = o->checks != NULL ? json_canonical(o->checks) : NULL;
+        AUTO_FREE char *checks = text != NULL ? redact_text(e->redactor, text) : NULL;
         TRY(record_sandbox_checked(e->record, n->sandbox, o->grade, NULL, checks, NULL, err));
         free(n->grade);
         n->grade = xstrdup(o->grade);
@@ -187,11 +191,8 @@ static int keep_text(struct engine *e, const char *data, size_t len, struct kept
 int host_judge_note(struct engine *e, const struct batch_item *item, const struct host_judgement *j,
                     struct orch_err *err)
 {
-    struct call_plan plan = {.kind = CALL_JUDGE,
-                             .trial = item->trial,
-                             .incarnation = item->incarnation,
-                             .step = -1,
-                             .environment = "host"};
+    struct call_plan plan = {
+        .kind = CALL_JUDGE, .trial = item->trial, .incarnation = item->incarnation, .step = -1, .environment = "host"};
     int64_t id = 0;
     TRY(record_call_plan(e->record, &plan, &id, NULL, err));
     struct kept out = {0};
@@ -201,7 +202,9 @@ int host_judge_note(struct engine *e, const struct batch_item *item, const struc
     bool ran = strcmp(j->reason, "judge-start") != 0;
     bool exited = ran && strcmp(j->reason, "judge-signal") != 0 && strcmp(j->reason, "judge-timeout") != 0;
     struct record_call_result r = {
-        .exit = exited ? EXIT_EXITED : ran ? EXIT_SIGNALLED : EXIT_UNKNOWN,
+        .exit = exited ? EXIT_EXITED
+                : ran  ? EXIT_SIGNALLED
+                       : EXIT_UNKNOWN,
         .code = j->exit_code,
         .reason = j->code < 0 ? j->reason : NULL,
         .grade = "host-runner",

@@ -15,10 +15,10 @@ struct call_note {
     int64_t call;    /* id in the record; 0: none */
     int64_t sandbox; /* likewise */
     enum call_kind kind;
-    char name[64];  /* of the sandbox at its environment: "task-17" */
-    json_t *asked;  /* the spec, contents of files left out */
-    char *grade;    /* what it really had; NULL before the checks */
-    bool reached;   /* the call came to an end that is known */
+    char name[64];          /* of the sandbox at its environment: "task-17" */
+    json_t *asked;          /* the spec, contents of files left out */
+    char *grade;            /* what it really had; NULL before the checks */
+    bool reached;           /* the call came to an end that is known */
     struct call_result end; /* of backends/environment.h, moved out of the outcome */
     char limit[32];
     int64_t limit_value;

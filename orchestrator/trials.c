@@ -35,10 +35,8 @@ static bool gather(void *arg, const struct trial_row *row)
         g->begun = xrealloc(g->begun, g->cap * sizeof *g->begun);
     }
     struct batch_item *item = &g->items[g->count];
-    *item = (struct batch_item){.trial = row->id,
-                                .version = row->key.version,
-                                .sample = row->key.sample,
-                                .incarnation = row->incarnation};
+    *item = (struct batch_item){
+        .trial = row->id, .version = row->key.version, .sample = row->key.sample, .incarnation = row->incarnation};
     g->unknown_task = g->unknown_task || !tasks_find(g->e->tasks, row->key.task, &item->row);
     g->begun[g->count++] = row->phase != PHASE_PLANNED;
     return true;

@@ -20,8 +20,8 @@ struct trial_set {
     const struct version_ref *version;
     enum split split;
     int64_t step;
-    int64_t repeats; /* at least 1 */
-    int64_t samples; /* at least 1 */
+    int64_t repeats;    /* at least 1 */
+    int64_t samples;    /* at least 1 */
     const size_t *rows; /* of the tasks, in order; used when the set is planned for the first time */
     size_t row_count;
 };
@@ -29,7 +29,7 @@ struct trial_set {
 /* Plans the set if the record has none of it yet, runs what is not settled, and awaits it. Errors as batch_run. */
 MUST_USE int trials_run(struct engine *e, const struct trial_set *set, struct orch_err *err);
 /* Counts and mean of a set's trials, as the record has them now. */
-MUST_USE int trials_counts(struct engine *e, int64_t step, enum split split, int64_t version,
-                           struct trial_counts *ret, struct orch_err *err);
+MUST_USE int trials_counts(struct engine *e, int64_t step, enum split split, int64_t version, struct trial_counts *ret,
+                           struct orch_err *err);
 
 #endif

@@ -24,9 +24,9 @@ struct host_judge {
 };
 
 struct host_judgement {
-    int code;             /* 0: verdict is there; else a judge error, described by reason and text */
-    const char *reason;   /* "judge-exit", "judge-signal", "judge-timeout", "judge-no-verdict", "judge-verdict", … */
-    struct orch_err err;  /* the text */
+    int code;            /* 0: verdict is there; else a judge error, described by reason and text */
+    const char *reason;  /* "judge-exit", "judge-signal", "judge-timeout", "judge-no-verdict", "judge-verdict", … */
+    struct orch_err err; /* the text */
     struct verdict verdict;
     char *out; /* bounded standard output and error of the judge; owned */
     size_t out_len;

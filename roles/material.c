@@ -15,7 +15,7 @@ struct writer {
     struct objects *objects;
     const struct tasks *tasks;
     const char *dir;
-    json_t *rows;   /* one object a trial, without task text and output: those need the record and the file */
+    json_t *rows; /* one object a trial, without task text and output: those need the record and the file */
     int64_t kinds[RESULT_COUNT];
     double score_sum;
     int64_t scores;

@@ -169,13 +169,17 @@ static int stage_word(const char *original, int stage_fd, const char *name, stru
     if (stat(original, &st) < 0) {
         return err_errno(err, ORCH_E_CONFIG, "%s", original);
     }
-    int code = S_ISDIR(st.st_mode) ? copy_dir(original, stage_fd, name, err)
-                                   : copy_file(original, stage_fd, name, err);
+    int code = S_ISDIR(st.st_mode) ? copy_dir(original, stage_fd, name, err) : copy_file(original, stage_fd, name, err);
     return code < 0 ? err_wrap(err, "copy %s", original) : 0;
 }
 
-static int check_program(const char *word, const char *path, struct orch_err *err)
+int program_check(char *const *command, const char *config_dir, struct orch_err *err)
 {
+    const char *word = command[0];
+    if (word == NULL || !names_project(word, true)) {
+        return 0;
+    }
+    AUTO_FREE char *path = original_of(word, config_dir);
     struct stat st;
     if (stat(path, &st) < 0) {
         return err_errno(err, ORCH_E_CONFIG, "program \"%s\" (%s)", word, path);
@@ -206,15 +210,13 @@ static int prepare_words(char *const *command, const char *config_dir, const cha
                          struct orch_err *err)
 {
     AUTO_FD int stage_fd = -1;
+    TRY(program_check(command, config_dir, err));
     for (size_t i = 0; command[i] != NULL; i++) {
         AUTO_FREE char *path = original_of(command[i], config_dir);
         if (!names_project(command[i], i == 0) || (i > 0 && access(path, F_OK) != 0)) {
             p->inside = strv_append(p->inside, xstrdup(command[i]));
             p->host = strv_append(p->host, xstrdup(command[i]));
             continue;
-        }
-        if (i == 0) {
-            TRY(check_program(command[i], path, err));
         }
         TRY(open_stage(p, stage, &stage_fd, err));
         AUTO_FREE char *name = xstrdup(path_base(path));
@@ -225,7 +227,7 @@ static int prepare_words(char *const *command, const char *config_dir, const cha
         }
         TRY(stage_word(path, stage_fd, name, err));
         p->inside = strv_append(p->inside, xasprintf(PROGRAM_DIR "/%s", name));
-        p->host = strv_append(p->host, xstrdup(path));
+        p->host = strv_append(p->host, path_join(stage, name));
     }
     return 0;
 }

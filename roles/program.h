@@ -17,7 +17,7 @@
 
 struct program {
     char **inside;                /* argv in a sandbox; owned */
-    char **host;                  /* argv for the host's own judge: originals by absolute path; owned */
+    char **host;                  /* argv for the host's own judge: the copies by absolute path; owned */
     char *stage;                  /* absolute staging directory with the copies; owned; NULL when nothing was staged */
     char digest[DIGEST_TEXT_MAX]; /* of the words and all staged contents: part of the fingerprint */
 };
@@ -30,6 +30,8 @@ struct program {
  */
 MUST_USE int program_prepare(char *const *command, const char *config_dir, const char *stage, struct program *ret,
                              struct orch_err *err);
+/* ORCH_E_CONFIG as above, before anything is made; an empty command is fine. */
+MUST_USE int program_check(char *const *command, const char *config_dir, struct orch_err *err);
 /* Digest of the originals now: differs from program.digest when somebody changed them. Blocking. */
 MUST_USE int program_digest_now(char *const *command, const char *config_dir, char out[DIGEST_TEXT_MAX],
                                 struct orch_err *err);

@@ -12,8 +12,8 @@ struct role_call {
     role_call_cb cb;
     void *arg;
     bool cancelled;
-    bool answered; /* the open's answer came; a lost one may come after the call's end */
-    bool over;     /* everything else is done */
+    bool answered;           /* the open's answer came; a lost one may come after the call's end */
+    bool over;               /* everything else is done */
     struct orch_err refused; /* the call was never sent: reported when the open has answered */
     struct role_call_outcome outcome;
 };

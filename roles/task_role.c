@@ -9,6 +9,7 @@
 #include "roles/verdict.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 static uint64_t limit_of(int64_t value)
 {
@@ -32,14 +33,20 @@ static void grant_dir(struct sandbox_spec *spec, const char *source, const char 
     }
 }
 
+static enum spec_kind kind_of(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? SPEC_FILE : SPEC_DIR;
+}
+
 /* Declared paths appear under their own names; what a project may never grant the config has refused already. */
 static void grant_paths(struct sandbox_spec *spec, const struct config_access *access)
 {
     for (size_t i = 0; access->paths_read[i] != NULL; i++) {
-        spec_grant(spec, access->paths_read[i], access->paths_read[i], SPEC_RO, SPEC_DIR);
+        spec_grant(spec, access->paths_read[i], access->paths_read[i], SPEC_RO, kind_of(access->paths_read[i]));
     }
     for (size_t i = 0; access->paths_write[i] != NULL; i++) {
-        spec_grant(spec, access->paths_write[i], access->paths_write[i], SPEC_RW, SPEC_DIR);
+        spec_grant(spec, access->paths_write[i], access->paths_write[i], SPEC_RW, kind_of(access->paths_write[i]));
     }
 }
 
@@ -53,7 +60,7 @@ static void begin(struct sandbox_spec *spec, const char *name, const char *role,
     grant_dir(spec, program_source, PROGRAM_DIR);
 }
 
-static struct call_spec call_of(char *const *argv, int64_t timeout_ns, const struct config_limits *limits)
+static struct call_spec call_of(char *const *argv, int64_t timeout_ns)
 {
     return (struct call_spec){
         .name = "main",
@@ -61,7 +68,6 @@ static struct call_spec call_of(char *const *argv, int64_t timeout_ns, const str
         .timeout_ns = timeout_ns > 0 ? timeout_ns : 0,
         .capture_head = (size_t)256 << 10,
         .capture_tail = (size_t)256 << 10,
-        .output_limit = limits != NULL && limits->output > 0 ? (uint64_t)limits->output * 64 : 0,
     };
 }
 
@@ -87,7 +93,7 @@ void task_role_spec(const struct task_sandbox *t, struct sandbox_spec *ret)
 
 struct call_spec task_role_call(const struct task_sandbox *t)
 {
-    return call_of(t->program->inside, t->config->task.timeout_ns, &t->config->task.access.limits);
+    return call_of(t->program->inside, t->config->task.timeout_ns);
 }
 
 /* ------------------------------------------------------------------ judge (separate) */
@@ -111,7 +117,7 @@ void judge_role_spec(const struct judge_sandbox *j, struct sandbox_spec *ret)
 
 struct call_spec judge_role_call(const struct judge_sandbox *j)
 {
-    return call_of(j->program->inside, j->config->judge.timeout_ns, &j->config->judge.access.limits);
+    return call_of(j->program->inside, j->config->judge.timeout_ns);
 }
 
 /* ------------------------------------------------------------------ evolver */
@@ -120,7 +126,7 @@ static void grant_environment(struct sandbox_spec *spec, char *const *paths)
 {
     for (size_t i = 0; paths[i] != NULL; i++) {
         AUTO_FREE char *target = xasprintf("/w/environment/%s", path_base(paths[i]));
-        spec_grant(spec, paths[i], target, SPEC_RO, SPEC_DIR);
+        spec_grant(spec, paths[i], target, SPEC_RO, kind_of(paths[i]));
     }
 }
 
@@ -158,7 +164,7 @@ void evolver_role_spec(const struct evolver_sandbox *e, struct sandbox_spec *ret
 
 struct call_spec evolver_role_call(const struct evolver_sandbox *e)
 {
-    return call_of(e->program->inside, e->config->evolver.timeout_ns, &e->config->evolver.access.limits);
+    return call_of(e->program->inside, e->config->evolver.timeout_ns);
 }
 
 /* ------------------------------------------------------------------ template check */
@@ -177,5 +183,5 @@ void check_role_spec(struct check_sandbox *c, struct sandbox_spec *ret)
 
 struct call_spec check_role_call(const struct check_sandbox *c)
 {
-    return call_of(c->argv, c->timeout_ns, NULL);
+    return call_of(c->argv, c->timeout_ns);
 }

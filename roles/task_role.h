@@ -56,7 +56,7 @@ struct evolver_sandbox {
     const char *adapter_source; /* the current version: /w/adapter starts as its copy */
     const char *state_source;   /* kept state of the last step: /w/state starts as its copy; NULL: empty */
     const char *material_source;
-    const char *task_info_source;  /* NULL: none */
+    const char *task_info_source; /* NULL: none */
     const char *history_source;
     const char *root_source;
     const char *validation_source; /* NULL: not granted */

@@ -22,7 +22,8 @@
 #define TEMPLATE_BYTES_MAX ((uint64_t)256 << 20)
 #define TEMPLATE_VIOLATIONS_MAX 50 /* named; more are counted */
 
-struct template {
+struct template
+{
     char *id;         /* "text-rules@1.0" */
     char **learnable; /* globs; vectors are never NULL */
     char **fixed;

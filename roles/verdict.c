@@ -20,15 +20,17 @@ static int check_metric(const char *name, const json_t *m, struct orch_err *err)
         return 0;
     }
     if (!json_is_object(m) || !json_is_number(json_object_get(m, "value"))) {
-        return err_set(err, ORCH_E_FAILED, "verdict: metric \"%s\" is neither a number nor {\"value\": number, …}", name);
+        return err_set(err, ORCH_E_FAILED, "verdict: metric \"%s\" is neither a number nor {\"value\": number, …}",
+                       name);
     }
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)m, key, value)
     {
-        bool known = strcmp(key, "value") == 0 || (strcmp(key, "unit") == 0 && json_is_string(value)) ||
-                     (strcmp(key, "better") == 0 && json_is_string(value) &&
-                      (strcmp(json_string_value(value), "higher") == 0 || strcmp(json_string_value(value), "lower") == 0));
+        bool known =
+            strcmp(key, "value") == 0 || (strcmp(key, "unit") == 0 && json_is_string(value)) ||
+            (strcmp(key, "better") == 0 && json_is_string(value) &&
+             (strcmp(json_string_value(value), "higher") == 0 || strcmp(json_string_value(value), "lower") == 0));
         if (!known) {
             return err_set(err, ORCH_E_FAILED, "verdict: metric \"%s\" has a wrong member \"%s\"", name, key);
         }

@@ -311,7 +311,8 @@ int layout_runs(const struct layout *l, const char *name, struct run_entry **ret
             continue;
         }
         AUTO_FREE char *record = layout_run_path(l, entry.id, RUN_RECORD);
-        entry.has_record = access(record, F_OK) == 0;
+        AUTO_FREE char *starting = layout_run_path(l, entry.id, RUN_STARTING);
+        entry.has_record = access(record, F_OK) == 0 && access(starting, F_OK) != 0;
         if (count == cap) {
             cap = cap ? cap * 2 : 32;
             items = xrealloc(items, cap * sizeof *items);
@@ -326,6 +327,19 @@ int layout_runs(const struct layout *l, const char *name, struct run_entry **ret
     return 0;
 }
 
+/* Keeps those that began, in order; returns how many. */
+static size_t begun_first(struct run_entry *runs, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (runs[i].has_record) {
+            runs[kept++] = runs[i];
+        }
+    }
+    return kept;
+}
+
 int layout_run_select(const struct layout *l, const char *selector, char **ret_id, struct orch_err *err)
 {
     AUTO_FREE struct run_entry *runs = NULL;
@@ -334,6 +348,7 @@ int layout_run_select(const struct layout *l, const char *selector, char **ret_i
     const char *found = NULL;
 
     TRY(layout_runs(l, NULL, &runs, &count, err));
+    count = begun_first(runs, count);
     for (size_t i = 0; i < count && !found; i++) { /* newest first: a name is its newest run */
         if (strcmp(selector, "latest") == 0 || strcmp(runs[i].id, selector) == 0 ||
             strcmp(runs[i].name, selector) == 0) {

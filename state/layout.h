@@ -61,6 +61,7 @@ char *layout_run_path(const struct layout *l, const char *id, const char *below)
 #define RUN_SUMMARY "summary.json"
 #define RUN_CARD "CARD.md"
 #define RUN_LOCK "lock"
+#define RUN_STARTING "starting" /* there until the first facts are committed: such a run never began */
 /* runs/<id>/steps/0001 */
 char *layout_step_dir(const struct layout *l, const char *id, int64_t step);
 /* agent-visible/<id> and local/<id>: the second is made on demand by its user. */
@@ -71,12 +72,12 @@ char *layout_local_dir(const struct layout *l, const char *id);
 struct run_entry {
     char id[LAYOUT_RUN_ID_MAX];
     char name[LAYOUT_NAME_MAX + 1];
-    bool has_record; /* false: a crash between mkdir and the record; nothing to go on with */
+    bool has_record; /* false: a crash before its first facts were committed; nothing to go on with */
 };
 /* Newest first; `name` NULL: all. Entries that are not run ids are skipped. */
 MUST_USE int layout_runs(const struct layout *l, const char *name, struct run_entry **ret, size_t *ret_count,
                          struct orch_err *err);
-/* An id, a unique prefix or suffix of one, or "latest" (newest of all); a name gives its newest run. */
+/* Runs that never began are not seen. An id, a unique prefix or suffix of one, or "latest" (newest of all); a name gives its newest run. */
 MUST_USE int layout_run_select(const struct layout *l, const char *selector, char **ret_id, struct orch_err *err);
 /*
  * The newest run of `name` with a record whose meta "kind" is `kind` (NULL: any). With `unfinished` only those whose

@@ -8,6 +8,7 @@
 #include "state/durable.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -142,12 +143,34 @@ void versions_release(struct versions **v)
     *v = NULL;
 }
 
+/* Locks that a killed git left: the caller owns the repository, so nobody holds them. */
+static void drop_stale_locks(const char *dir)
+{
+    static const char *const places[] = {"", "refs/heads", "refs/tags", "refs"};
+
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        AUTO_FREE char *path = path_join(dir, places[i]);
+        DIR *d = opendir(path);
+        const struct dirent *e;
+        while (d != NULL && (e = readdir(d)) != NULL) { /* NOLINT(concurrency-mt-unsafe): own stream */
+            size_t len = strlen(e->d_name);
+            if (len > 5 && strcmp(e->d_name + len - 5, ".lock") == 0) {
+                (void)unlinkat(dirfd(d), e->d_name, 0);
+            }
+        }
+        if (d != NULL) {
+            (void)closedir(d);
+        }
+    }
+}
+
 int versions_create(const char *git, const char *dir, struct versions **ret, struct orch_err *err)
 {
     AUTO_VERSIONS struct versions *v = NULL;
 
     TRY(versions_new(git, dir, &v, err));
     /* Safe to repeat: it completes what a crash left half made, and leaves what is there. */
+    drop_stale_locks(dir);
     TRY(git_quiet(v, GIT("init", "--quiet", "--bare", "--template=", "--initial-branch=main", "--object-format=sha1"),
                   err));
     TRY(git_quiet(v, GIT("config", "gc.auto", "0"), err));

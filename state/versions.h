@@ -28,7 +28,8 @@
 struct versions; /* constant after opening */
 
 /* `git`: absolute path, or NULL to search /usr/local/bin:/usr/bin:/bin (ORCH_E_UNAVAILABLE if absent).
- * `dir`: absolute. versions_create is fine with a repository that is already there or half made. */
+ * `dir`: absolute. versions_create is fine with a repository that is already there or half made, and removes locks
+ * that a killed git left: only the run's owner calls it. */
 MUST_USE int versions_create(const char *git, const char *dir, struct versions **ret, struct orch_err *err);
 MUST_USE int versions_open(const char *git, const char *dir, struct versions **ret, struct orch_err *err);
 void versions_free(struct versions *v);

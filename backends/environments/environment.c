@@ -83,6 +83,11 @@ int environment_new(const char *name, const struct environment_settings *setting
     return 0;
 }
 
+bool environment_alive(const struct environment *env)
+{
+    return env->state == ENV_UP;
+}
+
 const struct environment_caps *environment_caps(const struct environment *env)
 {
     return &env->caps;
