@@ -95,6 +95,7 @@ Test(buf, take_hands_over_and_starts_anew)
     buf_init(&unfinished, 10);
     buf_str(&unfinished, "x");
     AUTO_FREE char *taken = buf_take(&unfinished, NULL);
+    cr_assert_str_eq(taken, "x");
     cr_assert_null(unfinished.data);
     buf_reset(&unfinished);
     AUTO_FREE char *empty = buf_take(&unfinished, &len);
