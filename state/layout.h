@@ -77,7 +77,8 @@ struct run_entry {
 /* Newest first; `name` NULL: all. Entries that are not run ids are skipped. */
 MUST_USE int layout_runs(const struct layout *l, const char *name, struct run_entry **ret, size_t *ret_count,
                          struct orch_err *err);
-/* Runs that never began are not seen. An id, a unique prefix or suffix of one, or "latest" (newest of all); a name gives its newest run. */
+/* Runs that never began are not seen. An id, a unique prefix or suffix of one, or "latest" (newest of all); a name
+ * gives its newest run. */
 MUST_USE int layout_run_select(const struct layout *l, const char *selector, char **ret_id, struct orch_err *err);
 /*
  * The newest run of `name` with a record whose meta "kind" is `kind` (NULL: any). With `unfinished` only those whose

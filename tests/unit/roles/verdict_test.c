@@ -17,10 +17,11 @@ Test(verdict, accepts_what_the_contract_names)
 {
     struct orch_err err = ERR_INIT;
     struct verdict v = {0};
-    cr_assert_eq(parse("{\"score\": 0.5, \"feedback\": \"half\", \"metrics\": {\"a\": 1, \"b\": {\"value\": 2.5, \"unit\": "
-                       "\"ms\", \"better\": \"lower\"}}}",
-                       &v, &err),
-                 0, "%s", err.message);
+    cr_assert_eq(
+        parse("{\"score\": 0.5, \"feedback\": \"half\", \"metrics\": {\"a\": 1, \"b\": {\"value\": 2.5, \"unit\": "
+              "\"ms\", \"better\": \"lower\"}}}",
+              &v, &err),
+        0, "%s", err.message);
     cr_assert_float_eq(v.score, 0.5, 1e-12);
     cr_assert_str_eq(v.feedback, "half");
     cr_assert_eq(json_object_size(v.metrics), 2);
