@@ -499,10 +499,10 @@ static int check_program(struct engine *e, const struct evolve_step *s, const ch
     };
     AUTO_SPEC struct sandbox_spec spec;
     check_role_spec(&setup, &spec);
-    AUTO_STRV char **argv = setup.argv;
     struct call_spec call = check_role_call(&setup);
     struct call_wait w;
     int code = run_call(e, &spec, &call, NULL, 0, &note, &w, err);
+    strv_free(setup.argv);
     code = code < 0 ? code : keep_and_settle(e, &note, err);
     TRY(code);
     TRY(engine_check(e, err));

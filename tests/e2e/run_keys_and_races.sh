@@ -77,7 +77,6 @@ for key in task.paths.read evolver.paths.read; do
 done
 
 # Locks of a killed git are no reason to stop for ever.
-run=$("$ORCH" runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
 { ORCH_FAULT=step.settled:2:kill "$ORCH" run run.yaml --new >/dev/null 2>&1; } 2>/dev/null
 for repository in .state/runs/*/versions.git; do
     touch "$repository/refs/heads/main.lock" "$repository/packed-refs.lock"
