@@ -322,7 +322,7 @@ static void start_loop(struct engine *e)
     char threads[16];
     int64_t n = e->config->task.concurrency * 2 + 4;
     (void)snprintf(threads, sizeof threads, "%d", n > 64 ? 64 : (int)n);
-    (void)setenv("UV_THREADPOOL_SIZE", threads, 1); /* read once, at the first use */
+    (void)setenv("UV_THREADPOOL_SIZE", threads, 1); /* NOLINT(concurrency-mt-unsafe): no thread is there yet */
     (void)uv_loop_init(&e->loop);
     e->drain.data = e->on_int.data = e->on_term.data = e->on_hup.data = e->tick.data = e;
     (void)uv_async_init(&e->loop, &e->drain, on_drain);

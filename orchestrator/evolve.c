@@ -335,18 +335,19 @@ static int drop_left(const struct fetched *f, struct orch_err *err)
 }
 
 /* One attempt. *again: an infrastructure error that may pass (err says which). */
-static int attempt(struct engine *e, const struct evolve_step *s, struct evolver_sandbox *setup, int64_t incarnation,
-                   struct evolve_result *ret, bool *again, struct orch_err *err)
+static int attempt(struct engine *e, const struct evolve_step *s, const struct evolver_sandbox *setup,
+                   int64_t incarnation, struct evolve_result *ret, bool *again, struct orch_err *err)
 {
     __attribute__((cleanup(fetched_done))) struct fetched f = {.adapter_fd = -1, .state_fd = -1};
     __attribute__((cleanup(call_note_done))) struct call_note note = {0};
     TRY(fetched_open(e, s->step, &f, err));
     TRY(call_note_plan(e, &note, CALL_EVOLVER, 0, incarnation, s->step, err));
     TRY(engine_settle(e, err));
-    setup->name = note.name;
+    struct evolver_sandbox named = *setup;
+    named.name = note.name;
     AUTO_SPEC struct sandbox_spec spec;
-    evolver_role_spec(setup, &spec);
-    struct call_spec call = evolver_role_call(setup);
+    evolver_role_spec(&named, &spec);
+    struct call_spec call = evolver_role_call(&named);
     struct role_fetch fetches[] = {
         {.inside = ROLE_ADAPTER, .dest_dirfd = f.adapter_fd},
         {.inside = ROLE_STATE, .dest_dirfd = f.state_fd},

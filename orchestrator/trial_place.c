@@ -96,7 +96,7 @@ void place_give(struct engine *e, struct trial_place *p)
         place_free(p); /* engine_close removes what is left of it */
         return;
     }
-    e->places = xrealloc(e->places, (e->place_count + 1) * sizeof *e->places);
+    e->places = xrealloc(e->places, (e->place_count + 1) * sizeof(struct trial_place *));
     e->places[e->place_count++] = p;
 }
 

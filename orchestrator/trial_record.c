@@ -277,7 +277,7 @@ static int keep_wanted(char *const *collect, int dirfd, const char *prefix, stru
 {
     AUTO_STRV char **names = NULL;
     TRY(list_names(dirfd, &names, err));
-    for (size_t i = 0; i < strv_len(names); i++) {
+    for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
         AUTO_FREE char *path = path_join(prefix, names[i]);
         enum wanted w = wanted(collect, path);
         if (w == WANTED_NOT) {
