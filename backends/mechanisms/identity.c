@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -129,10 +130,14 @@ static int claim_id(uint32_t id)
 
 /* ---- the namespace of a slot ---- */
 
-static void holder(int ready, int go) __attribute__((noreturn));
-static void holder(int ready, int go)
+static void holder(int ready, int go, pid_t parent) __attribute__((noreturn));
+static void holder(int ready, int go, pid_t parent)
 {
     char step = unshare(CLONE_NEWUSER) == 0 ? 1 : 0;
+    /* after the unshare, which clears it: a node that is killed takes its holders with it */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent) {
+        _exit(1);
+    }
     if (write(ready, &step, 1) != 1 || step == 0 || read(go, &step, 1) != 1) {
         _exit(1);
     }
@@ -210,11 +215,12 @@ static int make_namespace(const struct identity_pool *p, uint32_t id, struct orc
     }
     AUTO_FD int go_child = to_child[0];
     AUTO_FD int go = to_child[1];
+    pid_t self = getpid();
     pid_t pid = fork();
     if (pid == 0) {
         (void)close(ready);
         (void)close(go);
-        holder(ready_child, go_child);
+        holder(ready_child, go_child, self);
     }
     if (pid < 0) {
         return err_errno(err, ORCH_E_IO, "fork");
