@@ -252,7 +252,7 @@ void durable_temp_drop(struct durable_temp *t)
 
 int durable_write_file(int dirfd, const char *name, const void *data, size_t len, mode_t mode, struct orch_err *err)
 {
-    struct durable_temp t;
+    struct durable_temp t = {.fd = -1, .dirfd = dirfd};
 
     TRY(durable_temp_open(dirfd, mode, &t, err));
     int r = durable_temp_write(&t, data, len, err);

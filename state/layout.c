@@ -348,7 +348,7 @@ int layout_run_select(const struct layout *l, const char *selector, char **ret_i
     const char *found = NULL;
 
     TRY(layout_runs(l, NULL, &runs, &count, err));
-    count = begun_first(runs, count);
+    count = runs != NULL ? begun_first(runs, count) : 0;
     for (size_t i = 0; i < count && !found; i++) { /* newest first: a name is its newest run */
         if (strcmp(selector, "latest") == 0 || strcmp(runs[i].id, selector) == 0 ||
             strcmp(runs[i].name, selector) == 0) {
