@@ -31,6 +31,7 @@ struct trial {
     struct role_call *running;
     struct role_fetch fetch;
     struct role_fetch verdict_fetch;
+    bool ready; /* between the committed intent and the call: nothing of it is under way */
     bool cancelled;
     bool limited; /* the agent was stopped by a limit: its output is judged all the same */
 
@@ -175,6 +176,7 @@ static void on_intent(void *arg, int code)
         again(t, TRIAL_CANCELLED, "cancelled", &err);
         return;
     }
+    t->ready = true;
     t->hooks.ready(t, t->hooks.arg);
 }
 
@@ -305,6 +307,7 @@ static void start_failed(uv_work_t *work, int status)
 
 void trial_call(struct trial *t)
 {
+    t->ready = false;
     int code = place_take(t->e, &t->place, &t->keep_err);
     if (code == 0 && runs_nothing(t)) {
         (void)uv_queue_work(&t->e->loop, &t->work_item, nothing, nop_called);
@@ -318,9 +321,24 @@ void trial_call(struct trial *t)
     }
 }
 
+static void cancelled_ready(uv_work_t *work, int status)
+{
+    (void)status;
+    struct trial *t = work->data;
+    struct orch_err err = ERR_INIT;
+    struct orch_err ignored = ERR_INIT;
+    (void)!call_note_settle(t->e, &t->call, NULL, &ignored);
+    (void)err_set(&err, ORCH_E_INTERRUPTED, "stopped before it started");
+    again(t, TRIAL_CANCELLED, "cancelled", &err);
+}
+
 void trial_cancel(struct trial *t)
 {
     t->cancelled = true;
+    if (t->ready) { /* nobody will call it any more */
+        t->ready = false;
+        (void)uv_queue_work(&t->e->loop, &t->work_item, nothing, cancelled_ready);
+    }
     if (t->running != NULL) {
         role_call_cancel(t->running);
     }

@@ -73,6 +73,14 @@ kill -INT "$SPAWNED"
 wait "$SPAWNED"
 expect_equal interrupt_exits_130 130 $?
 check interrupt_kills_the_call wait_for 5 sh -c '! pgrep -f "^sleep 98765$" >/dev/null'
+
+# The same with trials that are prepared and wait for a free slot.
+spawn "$ORCH" run run.yaml --new 'task.command=[./slow]' task.timeout=1h data.step_size=3 task.concurrency=1
+check a_call_runs_and_others_wait wait_for 20 sh -c 'pgrep -f "^sleep 98765$" >/dev/null'
+kill -INT "$SPAWNED"
+check interrupt_ends_it_with_trials_waiting wait_for 20 sh -c "! kill -0 $SPAWNED"
+wait "$SPAWNED"
+expect_equal interrupt_with_trials_waiting_exits_130 130 $?
 expect_exit stopped_run_is_shown 0 "$ORCH" runs
 expect_stdout stopped_run_is_stopped 'stopped'
 
