@@ -62,7 +62,8 @@ exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 ${FRESH_C
     cd "$root"
     pivot_root . mnt
     umount -l /mnt
-    exec "$@"' enter "$@"
+    # not exec: the shell stays as PID 1 and takes what is orphaned, as the first process of a machine does
+    "$@"' enter "$@"
 SCRIPT
 chmod +x "$WORK/enter"
 enter() { "$WORK/enter" "$@"; }
