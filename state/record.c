@@ -219,7 +219,11 @@ int record_open(const char *run_dir, enum record_mode mode, const struct clock *
     rec->path = path_join(run_dir, RECORD_FILE);
     pthread_mutex_init(&rec->read_lock, NULL);
     pthread_mutex_init(&rec->lock, NULL);
-    pthread_cond_init(&rec->work, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&rec->work, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pthread_cond_init(&rec->space, NULL);
     pthread_cond_init(&rec->idle, NULL);
     if (open_connections(rec, run_dir, err) < 0) {
@@ -269,6 +273,7 @@ int record_flush(struct record *rec, struct orch_err *err)
 {
     pthread_mutex_lock(&rec->lock);
     uint64_t goal = rec->posted;
+    record_hurry(rec);
     while (rec->started && rec->settled < goal) {
         pthread_cond_wait(&rec->idle, &rec->lock);
     }

@@ -62,6 +62,7 @@ int record_post_begin(struct record *rec, struct orch_err *err)
     }
     while (r == 0 && rec->poison.code == 0 &&
            (rec->queue.count >= RECORD_QUEUE_OPS || rec->queue.bytes >= RECORD_QUEUE_BYTES)) {
+        record_hurry(rec);
         pthread_cond_wait(&rec->space, &rec->lock);
     }
     if (r == 0 && rec->poison.code < 0) {
@@ -120,13 +121,18 @@ void record_post_add(struct record *rec, const struct draft *d, const struct rec
             op->values[i].text = copy_text(&to, d->values[i].text, d->values[i].len);
         }
     }
+    if (!rec->queue.first) {
+        pthread_cond_signal(&rec->work);
+    }
     op_list_push(&rec->queue, op);
     rec->posted++;
+    if (op->durability == DURABLE_FSYNC) {
+        record_hurry(rec);
+    }
 }
 
 int record_post_end(struct record *rec)
 {
-    pthread_cond_signal(&rec->work);
     pthread_mutex_unlock(&rec->lock);
     return 0;
 }

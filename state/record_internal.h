@@ -11,6 +11,7 @@
 #define RECORD_APPLICATION_ID 0x6f726368 /* "orch" */
 #define RECORD_FILE "record.db"
 #define RECORD_BUSY_MS 20000
+#define RECORD_GATHER_NS (INT64_C(10) * 1000000) /* how long the first operation of a commit waits for others */
 #define RECORD_HASH_MAX 65
 #define META_CLEAN "_clean" /* "1": the last writer closed it */
 #define META_HEAD "_head"   /* "seq:hash" of the last event: a cut tail shows */
@@ -127,6 +128,7 @@ struct record {
     pthread_cond_t work, space, idle;
     pthread_t thread;
     bool started, stop;
+    bool urgent; /* what is queued is to be committed now, not when more has gathered */
     struct op_list queue, finished;
     uint64_t posted, settled; /* operations, since opening */
     struct orch_err poison;   /* code 0: none */
@@ -155,6 +157,7 @@ void record_event_hash(struct digest *d, const char *previous, int64_t seq, int6
 
 /* record_writer.c */
 void *record_writer_main(void *rec);
+void record_hurry(struct record *rec); /* locked: the writer gathers no longer */
 void op_list_push(struct op_list *list, struct op *op);
 void op_list_free(struct op_list *list);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const struct {
     const char *name;
@@ -187,20 +188,44 @@ static void finish_batch(struct record *rec, struct op_list *batch, const struct
     }
 }
 
+void record_hurry(struct record *rec)
+{
+    rec->urgent = true;
+    pthread_cond_signal(&rec->work);
+}
+
+/* A commit costs the same for one operation as for fifty: the first waits a moment for others, unless somebody waits
+ * for it to be safe. What kill -9 then takes is what it may take anyway: operations nobody was told are committed. */
+static struct op_list gather(struct record *rec)
+{
+    pthread_mutex_lock(&rec->lock);
+    while (!rec->queue.first && !rec->stop) {
+        pthread_cond_wait(&rec->work, &rec->lock);
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += RECORD_GATHER_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    int waited = 0;
+    while (waited == 0 && !rec->urgent && !rec->stop) {
+        waited = pthread_cond_timedwait(&rec->work, &rec->lock, &until);
+    }
+    struct op_list batch = rec->queue;
+    rec->queue = (struct op_list){0};
+    rec->urgent = false;
+    pthread_cond_broadcast(&rec->space);
+    pthread_mutex_unlock(&rec->lock);
+    return batch;
+}
+
 void *record_writer_main(void *arg)
 {
     struct record *rec = arg;
     struct orch_err failed = ERR_INIT; /* the first failure ends all writing */
 
     for (;;) {
-        pthread_mutex_lock(&rec->lock);
-        while (!rec->queue.first && !rec->stop) {
-            pthread_cond_wait(&rec->work, &rec->lock);
-        }
-        struct op_list batch = rec->queue;
-        rec->queue = (struct op_list){0};
-        pthread_cond_broadcast(&rec->space);
-        pthread_mutex_unlock(&rec->lock);
+        struct op_list batch = gather(rec);
         if (!batch.first) {
             return NULL;
         }
