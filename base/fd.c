@@ -137,6 +137,12 @@ int fd_write_all(int fd, const void *data, size_t len, struct orch_err *err)
     return 0;
 }
 
+int fd_overwrite(int fd, const void *data, size_t len, struct orch_err *err)
+{
+    TRY(fd_write_all(fd, data, len, err));
+    return ftruncate(fd, (off_t)len) < 0 ? err_errno(err, ORCH_E_IO, "cut a file") : 0;
+}
+
 int fd_mkdirs(const char *path, mode_t mode, struct orch_err *err)
 {
     if (mkdir(path, mode) == 0) {

@@ -36,6 +36,10 @@ MUST_USE int fd_read_file_at(int dirfd, const char *path, size_t max, char **ret
 /* Writes everything (short writes and EINTR handled). */
 MUST_USE int fd_write_all(int fd, const void *data, size_t len, struct orch_err *err);
 
+/* Replaces what a file opened at offset 0 holds. The new bytes go over the old ones and the rest is cut: emptying the
+ * file first would make ext4 write it out on close (auto_da_alloc, ext4(5)) and free its blocks. Not atomic. */
+MUST_USE int fd_overwrite(int fd, const void *data, size_t len, struct orch_err *err);
+
 /* mkdir -p of a trusted path; existing directories are fine. */
 MUST_USE int fd_mkdirs(const char *path, mode_t mode, struct orch_err *err);
 /* Removes a tree beneath dirfd by descriptor: follows no link, stays on the device, restores permissions

@@ -560,8 +560,8 @@ void engine_sandbox_record(const struct engine *e, const char *role, int64_t n, 
     AUTO_FREE char *text = json_pretty(document);
     AUTO_FREE char *clean = redact_text(e->redactor, text);
     struct orch_err err = ERR_INIT;
-    AUTO_FD int fd = fd_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600, &err);
+    AUTO_FD int fd = fd_open(path, O_WRONLY | O_CREAT, 0600, &err);
     if (fd >= 0) {
-        (void)!fd_write_all(fd, clean, strlen(clean), &err); /* the record holds the same; this is the copy to read */
+        (void)!fd_overwrite(fd, clean, strlen(clean), &err); /* the record holds the same; this is the copy to read */
     }
 }

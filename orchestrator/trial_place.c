@@ -3,31 +3,8 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "roles/verdict.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-/* Entries of a directory, "." and ".." apart; 2 stands for more. */
-static int count_entries(int dirfd)
-{
-    int copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-    if (dir == NULL) {
-        fd_close(&copy);
-        return 2;
-    }
-    int n = 0;
-    const struct dirent *e;
-    while (n < 2 && (e = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): own stream */
-        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    }
-    (void)closedir(dir);
-    return n;
-}
 
 static void place_free(struct trial_place *p)
 {
@@ -72,27 +49,13 @@ int place_take(struct engine *e, struct trial_place **ret, struct orch_err *err)
     return 0;
 }
 
-/* A plain verdict is emptied where it is: a file less to remove and make. Anything else goes. */
-static int empty_verdict(int dirfd, struct orch_err *err)
-{
-    struct stat st;
-    struct orch_err ignored = ERR_INIT;
-    AUTO_FD int fd = fd_open_beneath(dirfd, VERDICT_FILE, O_WRONLY | O_NONBLOCK | O_NOCTTY, 0, &ignored);
-    bool plain = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1;
-    if (plain && count_entries(dirfd) == 1 && ftruncate(fd, 0) == 0) {
-        return 0;
-    }
-    return fd_empty_dir(dirfd, err);
-}
-
 void place_give(struct engine *e, struct trial_place *p)
 {
     if (p == NULL) {
         return;
     }
     struct orch_err err = ERR_INIT;
-    if (fd_empty_dir(p->collected, &err) < 0 || empty_verdict(p->verdict, &err) < 0 ||
-        fd_empty_dir(p->home, &err) < 0) {
+    if (fd_empty_dir(p->collected, &err) < 0 || fd_empty_dir(p->verdict, &err) < 0 || fd_empty_dir(p->home, &err) < 0) {
         place_free(p); /* engine_close removes what is left of it */
         return;
     }

@@ -30,9 +30,9 @@ static void place_done(struct place *p)
 
 static int write_over(const char *path, const char *data, size_t len, struct orch_err *err)
 {
-    AUTO_FD int fd = fd_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, err);
+    AUTO_FD int fd = fd_open(path, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600, err);
     TRY(fd);
-    return fd_write_all(fd, data, len, err);
+    return fd_overwrite(fd, data, len, err);
 }
 
 static int prepare(const struct host_judge *j, struct place *p, struct orch_err *err)

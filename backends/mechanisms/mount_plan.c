@@ -244,11 +244,11 @@ static int write_file(int dirfd, const char *path, const struct spec_file *f, st
     if (fchmodat(dirfd, path, 0600, 0) < 0 && errno != ENOENT) { /* closed by its last use */
         return err_errno(err, ORCH_E_IO, "chmod %s", path);
     }
-    AUTO_FD int fd = fd_open_beneath(dirfd, path, O_WRONLY | O_CREAT | O_TRUNC, 0600, err);
+    AUTO_FD int fd = fd_open_beneath(dirfd, path, O_WRONLY | O_CREAT, 0600, err);
     if (fd < 0) {
         return fd;
     }
-    TRY(fd_write_all(fd, f->data, f->len, err));
+    TRY(fd_overwrite(fd, f->data, f->len, err));
     return fchmod(fd, f->mode & 0555) < 0 ? err_errno(err, ORCH_E_IO, "chmod %s", path) : 0;
 }
 
