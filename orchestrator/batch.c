@@ -184,7 +184,7 @@ static bool next_item(struct batch *b, size_t *ret)
 /* Intents are committed ahead, so that a free slot finds a trial that may start at once. */
 static void prepare_ahead(struct batch *b)
 {
-    size_t ahead = (size_t)b->e->config->task.concurrency;
+    size_t ahead = 4 * (size_t)b->e->config->task.concurrency;
     size_t item;
     while (!b->stopping && live_count(b) < b->slots && b->in[STAGE_NEW] + b->in[STAGE_READY] < ahead &&
            next_item(b, &item)) {
@@ -252,7 +252,7 @@ static int judge_end(struct batch *b, struct orch_err *err)
 int batch_run(struct engine *e, const struct batch_plan *plan, struct orch_err *err)
 {
     size_t concurrency = (size_t)e->config->task.concurrency;
-    struct batch b = {.e = e, .plan = plan, .slots = concurrency * 5, .err = ERR_INIT};
+    struct batch b = {.e = e, .plan = plan, .slots = concurrency * 8, .err = ERR_INIT};
     b.live = xcalloc(b.slots, sizeof(struct trial *));
     b.stage = xcalloc(b.slots, sizeof *b.stage);
     b.again = xcalloc(plan->count + 1, sizeof *b.again);

@@ -297,7 +297,8 @@ static void check_sandbox(struct engine *e, struct finding *f)
     char *argv[] = {word, NULL};
     struct call_spec call = {.name = "main", .argv = argv, .timeout_ns = INT64_C(20) * NS_PER_S};
     struct probe_wait w = {.f = f};
-    if (role_call_start(e->environment, &spec, &call, NULL, 0, probed, &w, NULL, &err) < 0) {
+    struct role_call_plan plan = {.spec = &spec, .call = &call, .ended = probed, .arg = &w};
+    if (role_call_start(e->environment, &plan, NULL, &err) < 0) {
         say_error(f, &err);
         return;
     }

@@ -186,7 +186,9 @@ static int run_call(struct engine *e, const struct sandbox_spec *spec, const str
     *w = (struct call_wait){.e = e, .note = note, .err = ERR_INIT, .outcome = ERR_INIT};
     struct stopper s = {.e = e, .wait = w};
     call_note_asked(note, spec);
-    TRY(role_call_start(e->environment, spec, call, fetches, n, call_ended, w, &s.running, err));
+    struct role_call_plan plan = {
+        .spec = spec, .call = call, .fetches = fetches, .fetch_count = n, .ended = call_ended, .arg = w};
+    TRY(role_call_start(e->environment, &plan, &s.running, err));
     int code = call_note_started(e, note, err);
     s.timer.data = &s;
     (void)uv_timer_init(&e->loop, &s.timer);

@@ -33,6 +33,7 @@ struct trial {
     struct role_fetch verdict_fetch;
     bool ready; /* between the committed intent and the call: nothing of it is under way */
     bool cancelled;
+    bool told_called;
     bool limited; /* the agent was stopped by a limit: its output is judged all the same */
 
     uv_work_t work_item;
@@ -251,6 +252,7 @@ static int64_t trial_seed(const struct trial *t)
     return (int64_t)(rng_next(&r) >> 12);
 }
 
+static void task_exited(void *arg);
 static void task_ended(struct role_call_outcome *o, void *arg);
 
 static int start_call(struct trial *t, struct orch_err *err)
@@ -277,7 +279,14 @@ static int start_call(struct trial *t, struct orch_err *err)
     t->fetch = (struct role_fetch){
         .inside = ROLE_OUTPUT, .dest_dirfd = t->place->collected, .limits = {.bytes = disk > 0 ? (uint64_t)disk : 0}};
     call_note_asked(&t->call, &spec);
-    TRY(role_call_start(e->environment, &spec, &call, &t->fetch, 1, task_ended, t, &t->running, err));
+    struct role_call_plan plan = {.spec = &spec,
+                                  .call = &call,
+                                  .fetches = &t->fetch,
+                                  .fetch_count = 1,
+                                  .exited = task_exited,
+                                  .ended = task_ended,
+                                  .arg = t};
+    TRY(role_call_start(e->environment, &plan, &t->running, err));
     TRY(call_note_started(e, &t->call, err));
     TRY(record_trial_phase(e->record, t->item->trial, PHASE_STARTED, NULL, err));
     return fault_point(FAULT_TRIAL_STARTED, err);
@@ -361,6 +370,20 @@ static void note_handoff_cap(struct trial *t)
     call_note_limit(&t->call, "disk", t->e->config->task.access.limits.disk, (int64_t)r->bytes);
 }
 
+/* The slot of the agent is free; what it left is somebody else's work. */
+static void tell_called(struct trial *t)
+{
+    if (!t->told_called) {
+        t->told_called = true;
+        t->hooks.called(t, t->hooks.arg);
+    }
+}
+
+static void task_exited(void *arg)
+{
+    tell_called(arg);
+}
+
 static void task_ended(struct role_call_outcome *o, void *arg)
 {
     struct trial *t = arg;
@@ -370,7 +393,7 @@ static void task_ended(struct role_call_outcome *o, void *arg)
         broken(t, &err);
         return;
     }
-    t->hooks.called(t, t->hooks.arg);
+    tell_called(t);
     if (o->err.code < 0 || t->cancelled) {
         if (o->err.code == 0) {
             err_set(&o->err, ORCH_E_INTERRUPTED, "stopped");
@@ -533,7 +556,13 @@ static int start_judge(struct trial *t, struct orch_err *err)
     t->verdict_fetch = (struct role_fetch){.inside = ROLE_VERDICT, .dest_dirfd = t->place->verdict};
     t->verdict_fetch.limits = (struct handoff_limits){.bytes = VERDICT_MAX * 4, .entries = 64, .depth = 4};
     call_note_asked(&t->call, &spec);
-    TRY(role_call_start(e->environment, &spec, &call, &t->verdict_fetch, 1, separate_ended, t, &t->running, err));
+    struct role_call_plan plan = {.spec = &spec,
+                                  .call = &call,
+                                  .fetches = &t->verdict_fetch,
+                                  .fetch_count = 1,
+                                  .ended = separate_ended,
+                                  .arg = t};
+    TRY(role_call_start(e->environment, &plan, &t->running, err));
     return call_note_started(e, &t->call, err);
 }
 

@@ -6,11 +6,8 @@
 struct role_call {
     struct sandbox *sb;
     struct call *call; /* NULL before and after it runs */
-    struct role_fetch *fetches;
-    size_t fetch_count;
+    struct role_call_plan plan;
     size_t next; /* fetch under way */
-    role_call_cb cb;
-    void *arg;
     bool cancelled;
     bool answered;           /* the open's answer came; a lost one may come after the call's end */
     bool over;               /* everything else is done */
@@ -45,7 +42,7 @@ static void finish(struct role_call *rc)
     if (code < 0 && rc->outcome.err.code == 0) {
         rc->outcome.err = err;
     }
-    rc->cb(&rc->outcome, rc->arg);
+    rc->plan.ended(&rc->outcome, rc->plan.arg);
     outcome_done(&rc->outcome);
     free(rc);
 }
@@ -56,7 +53,7 @@ static void fetched(struct sandbox *sb, const struct get_result *result, void *a
 {
     (void)sb;
     struct role_call *rc = arg;
-    struct role_fetch *f = &rc->fetches[rc->next++];
+    struct role_fetch *f = &rc->plan.fetches[rc->next++];
     f->err = result->err;
     f->report = *result->report;
     fetch_next(rc);
@@ -64,8 +61,8 @@ static void fetched(struct sandbox *sb, const struct get_result *result, void *a
 
 static void fetch_next(struct role_call *rc)
 {
-    while (rc->next < rc->fetch_count) {
-        struct role_fetch *f = &rc->fetches[rc->next];
+    while (rc->next < rc->plan.fetch_count) {
+        struct role_fetch *f = &rc->plan.fetches[rc->next];
         f->done = true;
         if (sandbox_get(rc->sb, f->inside, f->dest_dirfd, &f->limits, fetched, rc, &f->err) == 0) {
             return;
@@ -114,20 +111,24 @@ static void ended(struct call *call, struct call_result *result, void *arg)
         finish(rc);
         return;
     }
+    if (rc->plan.exited != NULL) {
+        rc->plan.exited(rc->plan.arg);
+    }
     fetch_next(rc);
 }
 
-int role_call_start(struct environment *env, const struct sandbox_spec *spec, const struct call_spec *call,
-                    struct role_fetch *fetches, size_t fetch_count, role_call_cb cb, void *arg, struct role_call **ret,
+int role_call_start(struct environment *env, const struct role_call_plan *plan, struct role_call **ret,
                     struct orch_err *err)
 {
     struct role_call *rc = xcalloc(1, sizeof *rc);
-    *rc = (struct role_call){.fetches = fetches, .fetch_count = fetch_count, .cb = cb, .arg = arg};
+    *rc = (struct role_call){.plan = *plan};
+    rc->plan.spec = NULL; /* theirs, and copied below */
+    rc->plan.call = NULL;
     rc->outcome.mechanism = xstrdup("");
     rc->outcome.mechanism_version = xstrdup("");
     rc->outcome.grade = xstrdup("");
-    struct sandbox_options options = {.name = spec->name};
-    int code = sandbox_open(env, spec, &options, opened, rc, &rc->sb, err);
+    struct sandbox_options options = {.name = plan->spec->name};
+    int code = sandbox_open(env, plan->spec, &options, opened, rc, &rc->sb, err);
     if (code < 0) {
         outcome_done(&rc->outcome);
         free(rc);
@@ -135,7 +136,7 @@ int role_call_start(struct environment *env, const struct sandbox_spec *spec, co
     }
     /* pipelined: the call waits there for the checks; a refusal of it comes when the open has answered */
     struct orch_err refused = ERR_INIT;
-    if (sandbox_call(rc->sb, call, ended, rc, &rc->call, &refused) < 0) {
+    if (sandbox_call(rc->sb, plan->call, ended, rc, &rc->call, &refused) < 0) {
         rc->refused = refused;
     }
     if (ret != NULL) {

@@ -35,16 +35,22 @@ struct role_call_outcome {
 struct role_call; /* one under way */
 typedef void (*role_call_cb)(struct role_call_outcome *outcome, void *arg);
 
+struct role_call_plan {
+    const struct sandbox_spec *spec; /* copied, as is `call` */
+    const struct call_spec *call;
+    struct role_fetch *fetches; /* borrowed until `ended` */
+    size_t fetch_count;
+    void (*exited)(void *arg); /* optional: the program and all it started are dead; what it left is fetched next */
+    role_call_cb ended;        /* once: everything is fetched, and the sandbox is being removed */
+    void *arg;
+};
+
 /*
- * Starts it; loop thread. `spec`, `call` and what they point to are copied;
- * `fetches` are borrowed until the callback. The callback comes once, from the
- * loop, when everything is fetched; the sandbox is then being removed (its
- * processes are dead already). The outcome belongs to the library and is freed
- * after the callback.
+ * Starts it; loop thread, as are the callbacks. `exited` comes before `ended`, at most once, and not when the call
+ * never ran. The outcome belongs to the library and is freed after `ended`. *ret may be used until `ended`.
  */
-MUST_USE int role_call_start(struct environment *env, const struct sandbox_spec *spec, const struct call_spec *call,
-                             struct role_fetch *fetches, size_t fetch_count, role_call_cb cb, void *arg,
-                             struct role_call **ret, struct orch_err *err);
+MUST_USE int role_call_start(struct environment *env, const struct role_call_plan *plan, struct role_call **ret,
+                             struct orch_err *err);
 /* Kills the call; the callback still comes. */
 void role_call_cancel(struct role_call *rc);
 
