@@ -40,8 +40,8 @@ static const char *const names[CAPABILITY_COUNT] = {
         CAPABILITY_REFUSED, code, note                                                                                 \
     }
 
-/* What bubblewrap with orch-init does is the same wherever the node runs. */
-#define BUBBLEWRAP_CELLS                                                                                               \
+/* What orch-init does is the same wherever the node runs, and whatever started it. */
+#define INIT_CELLS                                                                                                     \
     [CAPABILITY_READ_ONLY] = YES, [CAPABILITY_HIDDEN] = YES,                                                           \
     [CAPABILITY_MEMORY] = WEAK("memory-per-process", "each process has the limit, not the tree (RLIMIT_DATA)"),        \
     [CAPABILITY_PROCESSES] =                                                                                           \
@@ -66,10 +66,14 @@ struct table_row {
 };
 
 static const struct table_row table[] = {
-    {"host", "bubblewrap", {BUBBLEWRAP_CELLS, [CAPABILITY_SHARES_PATHS] = YES}},
+    {"host", "namespaces", {INIT_CELLS, [CAPABILITY_SHARES_PATHS] = YES}},
+    {"host", "bubblewrap", {INIT_CELLS, [CAPABILITY_SHARES_PATHS] = YES}},
+    {"loopback-remote",
+     "namespaces",
+     {INIT_CELLS, [CAPABILITY_SHARES_PATHS] = NO("no-shared-paths", "trees are put and got")}},
     {"loopback-remote",
      "bubblewrap",
-     {BUBBLEWRAP_CELLS, [CAPABILITY_SHARES_PATHS] = NO("no-shared-paths", "trees are put and got")}},
+     {INIT_CELLS, [CAPABILITY_SHARES_PATHS] = NO("no-shared-paths", "trees are put and got")}},
 };
 
 static const struct capability_cell not_built = NO("not-built", "this environment or mechanism is not built yet");

@@ -74,7 +74,7 @@ struct environment_caps {
     bool streams;          /* ports inside reach the host (meter) */
     bool adopt;            /* a sandbox can be found again by name after a lost reply */
     bool survives_host;    /* sandboxes go on when the host process dies (never true for nodes on a stream) */
-    const char *mechanism; /* what "auto" chose: "bubblewrap" */
+    const char *mechanism; /* what "auto" chose: "namespaces" */
     const char *limits;    /* "cgroup2", "cgroup1", "rlimit" */
     const char *node_version;
     const json_t *report; /* everything the node said about itself; borrowed */
@@ -123,7 +123,7 @@ MUST_USE int environment_put(struct environment *env, const char *dir, put_cb cb
 
 struct sandbox_opened {
     struct orch_err err;    /* a failed check is ORCH_E_UNAVAILABLE: nothing ran in it */
-    const char *mechanism;  /* "bubblewrap" */
+    const char *mechanism;  /* "namespaces", "bubblewrap" */
     const char *version;    /* of the mechanism's program */
     const char *grade;      /* "confined", … */
     uint32_t uid;           /* host uid of its processes */

@@ -31,6 +31,7 @@
 #define CONFIG_UNPRICED(X) X(REFUSE, "refuse") X(ALLOW, "allow")
 #define CONFIG_MECHANISMS(X)                                                                                           \
     X(AUTO, "auto")                                                                                                    \
+    X(NAMESPACES, "namespaces")                                                                                        \
     X(BUBBLEWRAP, "bubblewrap") X(LANDLOCK, "landlock") X(SEATBELT, "seatbelt") X(CONTAINER, "container")
 #define CONFIG_PROVIDERS(X)                                                                                            \
     X(OPENAI, "openai") X(ANTHROPIC, "anthropic") X(FIREWORKS, "fireworks") X(DEEPSEEK, "deepseek") X(LOCAL, "local")

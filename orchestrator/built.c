@@ -38,7 +38,8 @@ ASKS(gpu, c->task.access.gpu > 0 || c->evolver.access.gpu > 0)
 ASKS(python, python_of(&c->task.access) || python_of(&c->judge.access) || python_of(&c->evolver.access))
 ASKS(shared, c->judge.mode == CONFIG_JUDGE_SHARED)
 ASKS(gates, c->judge.check_command[0] != NULL || c->judge.measure.command[0] != NULL)
-ASKS(mechanism, c->sandbox.mechanism != CONFIG_MECHANISM_AUTO && c->sandbox.mechanism != CONFIG_MECHANISM_BUBBLEWRAP)
+ASKS(mechanism, c->sandbox.mechanism != CONFIG_MECHANISM_AUTO && c->sandbox.mechanism != CONFIG_MECHANISM_NAMESPACES &&
+                    c->sandbox.mechanism != CONFIG_MECHANISM_BUBBLEWRAP)
 ASKS(hide, c->sandbox.hide[0] != NULL)
 /* as root each sandbox is another uid: they cannot share a directory of the user's yet */
 ASKS(shared_writes,
@@ -68,7 +69,7 @@ static const struct unbuilt table[] = {
     {asks_python, "python, packages", "name the interpreter in the program's first line"},
     {asks_shared, "judge.mode: shared", "write host or separate"},
     {asks_gates, "judge.check, judge.measure", "leave them out"},
-    {asks_mechanism, "sandbox.mechanism", "write auto or bubblewrap"},
+    {asks_mechanism, "sandbox.mechanism", "write auto, namespaces or bubblewrap"},
     {asks_hide, "sandbox.hide", "leave it out"},
     {asks_shared_writes, "paths.write as root", "write to /w/output, or run orch as an ordinary user"},
 };

@@ -38,9 +38,6 @@ static int check_settings(const struct environment_settings *s, struct orch_err 
     if (s->loop == NULL || s->node_program == NULL || s->node_program[0] != '/') {
         return err_set(err, ORCH_E_USAGE, "an environment needs a loop and the absolute path of orch-node");
     }
-    if (s->mechanism != NULL && strcmp(s->mechanism, "auto") != 0 && strcmp(s->mechanism, "bubblewrap") != 0) {
-        return err_set(err, ORCH_E_UNAVAILABLE, "the mechanism `%s` is not built yet", s->mechanism);
-    }
     if (s->work_dir == NULL || s->work_dir[0] != '/') {
         return err_set(err, ORCH_E_USAGE, "an environment needs the absolute path of a working directory");
     }
@@ -65,6 +62,7 @@ int environment_new(const char *name, const struct environment_settings *setting
     };
     env->node_program = xstrdup(settings->node_program);
     AUTO_FREE char *dir = path_dir(settings->node_program);
+    env->mechanism = xstrdup(settings->mechanism != NULL ? settings->mechanism : "auto");
     env->init_program = settings->init_program != NULL ? xstrdup(settings->init_program) : path_join(dir, "orch-init");
     env->work_dir = xstrdup(settings->work_dir);
     for (size_t i = 0; settings->covered != NULL && settings->covered[i] != NULL; i++) {
@@ -140,7 +138,7 @@ static void on_hello(void *arg, json_t *ok, const struct orch_err *err)
     }
     env->report = json_incref(ok);
     const json_t *mechanism = json_get(ok, "mechanism");
-    env->caps.mechanism = json_get_str(mechanism, "name", "bubblewrap");
+    env->caps.mechanism = json_get_str(mechanism, "name", "?");
     env->caps.limits = json_get_str(ok, "limits", "rlimit");
     env->caps.node_version = json_get_str(ok, "node_version", "1");
     env->caps.report = env->report;
@@ -160,6 +158,7 @@ static json_t *hello_request(const struct environment *env)
     json_set_flag(q, "shares_paths", env->row->shares_paths);
     json_set_str(q, "work", env->row->shares_paths ? env->work_dir : NULL);
     json_set_str(q, "init", env->init_program);
+    json_set_str(q, "mechanism", env->mechanism);
     json_t *ids = json_null();
     if (env->uid_count > 0) {
         ids = json_object();
@@ -331,6 +330,7 @@ static void environment_free(struct environment *env)
     json_release(&env->report);
     free(env->node_program);
     free(env->init_program);
+    free(env->mechanism);
     free(env->work_dir);
     strv_free(env->covered);
     free(env);

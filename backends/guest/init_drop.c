@@ -29,17 +29,13 @@ static int drop_bounding(void)
 
 static int become(uid_t uid, gid_t gid)
 {
-    int code = drop_bounding();
-    if (code < 0) {
-        return code;
-    }
     if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0) {
         return -errno;
     }
     return 0;
 }
 
-static int clear_capabilities(void)
+int drop_capabilities(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
@@ -65,9 +61,12 @@ static int read_capabilities(uint64_t *ret)
 
 int drop_init(const struct control_spec *spec, struct control_hello *facts)
 {
-    int code = spec->switch_identity != 0 ? become(spec->uid, spec->gid) : 0;
+    int code = drop_bounding();
+    if (code == 0 && spec->switch_identity != 0) {
+        code = become(spec->uid, spec->gid);
+    }
     if (code == 0) {
-        code = clear_capabilities();
+        code = drop_capabilities();
     }
     if (code < 0) {
         return code;

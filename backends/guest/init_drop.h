@@ -9,6 +9,9 @@
  * dumpable, with no-new-privileges and a session keyring of its own. 0 or -errno. */
 int drop_init(const struct control_spec *spec, struct control_hello *facts);
 
+/* Clears every capability set of this process. 0 or -errno. */
+int drop_capabilities(void);
+
 /* The child of a call, after its descriptors and before exec: limits, signals, session. 0 or -errno. */
 int drop_call(const struct control_call *call);
 

@@ -4,12 +4,14 @@
  * socket, drops everything it has, checks from inside, says hello, and runs
  * calls one after the other. End of the socket ends the sandbox.
  *
- * Exit status: 0 the node ended it, 3 a bad message, 4 it could not drop its privileges.
+ * Exit status: 0 the node ended it, 3 a bad message, 4 it could not drop its privileges, 5 it could not make its
+ * namespaces or mounts (launch.h).
  */
 #include "backends/guest/control.h"
 #include "backends/guest/init_call.h"
 #include "backends/guest/init_check.h"
 #include "backends/guest/init_drop.h"
+#include "backends/guest/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { INIT_OK = 0, INIT_PROTOCOL = 3, INIT_DROP = 4 };
+enum { INIT_OK = 0, INIT_PROTOCOL = 3, INIT_DROP = 4, INIT_LAUNCH = 5 };
 
 struct init {
     int control;
@@ -176,8 +178,15 @@ static int serve(struct init *in)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const char *word = argc > 1 ? argv[1] : "";
+    if (strcmp(word, LAUNCH_PROBE_WORD) == 0) {
+        return launch_probe() == 0 ? INIT_OK : INIT_LAUNCH;
+    }
+    if (strcmp(word, LAUNCH_WORD) == 0 && launch() < 0) {
+        return INIT_LAUNCH;
+    }
     /* only stdio and the control socket are ours; whatever else came through the mechanism goes */
     if (syscall(SYS_close_range, CONTROL_FD + 1, ~0U, 0) < 0 || fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) {
         return INIT_PROTOCOL;

@@ -2,7 +2,6 @@
 #include "backends/mechanisms/bwrap.h"
 
 #include "backends/guest/control.h"
-#include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/process.h"
@@ -12,85 +11,6 @@
 #include <unistd.h>
 
 #define VERSION_TIMEOUT_NS (INT64_C(10) * 1000000000)
-
-/* ---- finding ---- */
-
-int bwrap_trusted(const char *path, struct orch_err *err)
-{
-    AUTO_FREE char *at = xstrdup(path);
-    for (;;) {
-        struct stat st;
-        if (lstat(at, &st) < 0) {
-            return err_errno(err, ORCH_E_UNAVAILABLE, "%s", at);
-        }
-        if (S_ISLNK(st.st_mode)) {
-            return err_set(err, ORCH_E_UNAVAILABLE, "%s is a link", at);
-        }
-        if (st.st_uid != 0 || (st.st_mode & 022) != 0) {
-            return err_set(err, ORCH_E_UNAVAILABLE, "%s can be changed by others than root", at);
-        }
-        if (strcmp(at, "/") == 0) {
-            return 0;
-        }
-        char *parent = path_dir(at);
-        free(at);
-        at = parent;
-    }
-}
-
-static int read_version(struct bwrap *b, struct orch_err *err)
-{
-    char name[] = "bwrap";
-    char option[] = "--version";
-    char *argv[] = {name, option, NULL};
-    char *envp[] = {NULL};
-    struct command c = {.program = b->path,
-                        .argv = argv,
-                        .envp = envp,
-                        .cwd = "/",
-                        .output_max = 256,
-                        .timeout_ns = VERSION_TIMEOUT_NS};
-    AUTO_COMMAND_RESULT struct command_result r = {.end = END_UNKNOWN};
-    TRY(command_run(&c, &r, err));
-    TRY(command_check(&r, "bwrap --version", err));
-    const char *digits = strpbrk(r.out, "0123456789");
-    size_t n = digits == NULL ? 0 : strspn(digits, "0123456789.");
-    if (n == 0 || n >= sizeof b->version) {
-        return err_set(err, ORCH_E_UNAVAILABLE, "%s does not say its version", b->path);
-    }
-    memcpy(b->version, digits, n);
-    b->version[n] = '\0';
-    return 0;
-}
-
-int bwrap_find(struct bwrap *ret, struct orch_err *err)
-{
-    static const char *const places[] = {"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"};
-    struct orch_err first = ERR_INIT;
-    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        struct orch_err e = ERR_INIT;
-        AUTO_FREE char *real = NULL;
-        if (path_real(places[i], &real, &e) < 0 || bwrap_trusted(real, &e) < 0) {
-            first = i == 0 || first.code == ORCH_E_NOT_FOUND ? e : first;
-            continue;
-        }
-        struct bwrap b = {.path = take(real)};
-        int code = read_version(&b, err);
-        if (code < 0) {
-            bwrap_done(&b);
-            return code;
-        }
-        *ret = b;
-        return 0;
-    }
-    return err_set(err, ORCH_E_UNAVAILABLE, "bubblewrap cannot be used: %s", first.message);
-}
-
-void bwrap_done(struct bwrap *b)
-{
-    free(b->path);
-    b->path = NULL;
-}
 
 /* ---- arguments ---- */
 
@@ -131,7 +51,7 @@ static void step_arguments(const struct mount_step *m, struct buf *out)
     arg(out, m->target);
 }
 
-void bwrap_arguments(const struct bwrap_options *o, struct buf *out)
+void bwrap_arguments(const struct mechanism_options *o, struct buf *out)
 {
     static const char *const always[] = {"--unshare-ipc",     "--unshare-pid", "--unshare-uts", "--unshare-cgroup",
                                          "--die-with-parent", "--new-session", "--as-pid-1",    NULL};
@@ -154,29 +74,90 @@ void bwrap_arguments(const struct bwrap_options *o, struct buf *out)
     arg(out, "/");
 }
 
-pid_t bwrap_start(const struct bwrap *b, const struct bwrap_options *o, int control, int userns, int stderr_fd,
-                  int *ret_pidfd, struct orch_err *err)
+static pid_t start(const struct mechanism *m, const struct mechanism_options *o, int *ret_pidfd, struct orch_err *err)
 {
     AUTO(buf_done) struct buf text;
     buf_init(&text, BWRAP_ARGS_MAX);
     bwrap_arguments(o, &text);
-    if (text.overflow) {
-        return err_set(err, ORCH_E_LIMIT, "the sandbox has too many grants");
-    }
-    AUTO_FD int memfd = fd_memfd("bwrap-args", text.data, text.len, err);
-    if (memfd < 0) {
-        return memfd;
-    }
     char name[] = "bwrap";
     char option[] = "--args";
     char number[] = "4";
     char end[] = "--";
     char init[] = CONTROL_INIT_PATH;
     char *argv[] = {name, option, number, end, init, NULL};
+    return mechanism_spawn(m, argv, &text, o, ret_pidfd, err);
+}
+
+/* ---- finding ---- */
+
+int bwrap_trusted(const char *path, struct orch_err *err)
+{
+    AUTO_FREE char *at = xstrdup(path);
+    for (;;) {
+        struct stat st;
+        if (lstat(at, &st) < 0) {
+            return err_errno(err, ORCH_E_UNAVAILABLE, "%s", at);
+        }
+        if (S_ISLNK(st.st_mode)) {
+            return err_set(err, ORCH_E_UNAVAILABLE, "%s is a link", at);
+        }
+        if (st.st_uid != 0 || (st.st_mode & 022) != 0) {
+            return err_set(err, ORCH_E_UNAVAILABLE, "%s can be changed by others than root", at);
+        }
+        if (strcmp(at, "/") == 0) {
+            return 0;
+        }
+        char *parent = path_dir(at);
+        free(at);
+        at = parent;
+    }
+}
+
+static int read_version(struct mechanism *m, struct orch_err *err)
+{
+    char name[] = "bwrap";
+    char option[] = "--version";
+    char *argv[] = {name, option, NULL};
     char *envp[] = {NULL};
-    const struct spawn_fd fds[] = {
-        {2, stderr_fd}, {BWRAP_FD_CONTROL, control}, {BWRAP_FD_ARGS, memfd}, {BWRAP_FD_USERNS, userns}};
-    struct spawn s = {
-        .program = b->path, .argv = argv, .envp = envp, .cwd = "/", .fds = fds, .fd_count = o->named_identity ? 4 : 3};
-    return process_spawn(&s, ret_pidfd, err);
+    struct command c = {.program = m->program,
+                        .argv = argv,
+                        .envp = envp,
+                        .cwd = "/",
+                        .output_max = 256,
+                        .timeout_ns = VERSION_TIMEOUT_NS};
+    AUTO_COMMAND_RESULT struct command_result r = {.end = END_UNKNOWN};
+    TRY(command_run(&c, &r, err));
+    TRY(command_check(&r, "bwrap --version", err));
+    const char *digits = strpbrk(r.out, "0123456789");
+    size_t n = digits == NULL ? 0 : strspn(digits, "0123456789.");
+    if (n == 0 || n >= sizeof m->version) {
+        return err_set(err, ORCH_E_UNAVAILABLE, "%s does not say its version", m->program);
+    }
+    memcpy(m->version, digits, n);
+    m->version[n] = '\0';
+    return 0;
+}
+
+int bwrap_find(const char *init_program, struct mechanism *ret, struct orch_err *err)
+{
+    (void)init_program; /* it comes with the prepared root */
+    static const char *const places[] = {"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"};
+    struct orch_err first = ERR_INIT;
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        struct orch_err e = ERR_INIT;
+        AUTO_FREE char *real = NULL;
+        if (path_real(places[i], &real, &e) < 0 || bwrap_trusted(real, &e) < 0) {
+            first = i == 0 || first.code == ORCH_E_NOT_FOUND ? e : first;
+            continue;
+        }
+        struct mechanism m = {.name = "bubblewrap", .program = take(real), .start = start};
+        int code = read_version(&m, err);
+        if (code < 0) {
+            mechanism_done(&m);
+            return code;
+        }
+        *ret = m;
+        return 0;
+    }
+    return err_set(err, ORCH_E_UNAVAILABLE, "bubblewrap cannot be used: %s", first.message);
 }

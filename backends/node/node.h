@@ -8,8 +8,8 @@
 #define ORCH_BACKENDS_NODE_NODE_H
 
 #include "backends/guest/control.h"
-#include "backends/mechanisms/bwrap.h"
 #include "backends/mechanisms/identity.h"
+#include "backends/mechanisms/mechanism.h"
 #include "backends/mechanisms/skeleton.h"
 #include "backends/node/protocol.h"
 #include "backends/spec.h"
@@ -175,6 +175,8 @@ struct node_sandbox {
     bool has_identity;
     struct given *given;
     size_t given_count;
+    struct work_dir *works; /* node_spare.c: as they were given */
+    size_t work_count;
     char **left_out;
     int control; /* -1 when closed */
     uv_poll_t control_poll;
@@ -240,6 +242,17 @@ MUST_USE int files_end(struct node_sandbox *sb, bool all, struct orch_err *err);
 uint64_t files_usage(const struct node_sandbox *sb);
 MUST_USE int files_open_work(const struct node_sandbox *sb, const char *relative, struct orch_err *err);
 
+/* ---- work directories used again (node_spare.c) ---- */
+
+/* Puts work directories that nobody has touched where the sandbox's directory shall be. False: make new ones. */
+bool spare_take(struct node_sandbox *sb);
+/* Notes the state of a work directory (`fd`) at the moment in which the sandbox gets it. */
+void spare_note(struct node_sandbox *sb, const char *name, int fd);
+/* Keeps the sandbox's directory for another if it is as it was given. False: remove it. */
+bool spare_keep(struct node_sandbox *sb);
+void spare_forget(struct node_sandbox *sb);
+void spares_free(struct node *n);
+
 /* ---- trees (node_tree.c) ---- */
 
 void tree_put_request(struct node *n, int64_t id, const json_t *request);
@@ -268,11 +281,14 @@ struct node {
     int64_t replies, lost;
     char *work; /* the node's directory, absolute */
     int workfd;
-    struct bwrap bwrap;
+    struct mechanism mechanism;
     struct identity_pool *identities;
     struct skeletons *skeletons;
     struct place *places;
     uint32_t place_count;
+    struct spare *spares; /* node_spare.c */
+    size_t spare_count;
+    uint64_t spares_made;
     struct node_sandbox *sandboxes;
     struct channel *channels;
     uint32_t next_channel;

@@ -109,6 +109,7 @@ static int prepare_work(struct node_sandbox *sb, const struct spec_grant *g, cha
         }
     }
     TRY(give(fd, sb, err));
+    spare_note(sb, g->source + 5, fd);
     *ret = take(path);
     return 0;
 }
@@ -173,7 +174,7 @@ static int prepare_grant(struct node_sandbox *sb, const struct spec_grant *g, ch
 
 int files_prepare(struct node_sandbox *sb, char **sources, struct orch_err *err)
 {
-    if (mkdir(sb->dir, 0755) < 0) {
+    if (!spare_take(sb) && mkdir(sb->dir, 0755) < 0) {
         return err_errno(err, ORCH_E_IO, "make %s", sb->dir);
     }
     for (size_t i = 0; i < sb->spec.grant_count; i++) {
@@ -213,7 +214,7 @@ int files_end(struct node_sandbox *sb, bool all, struct orch_err *err)
     free(sb->given);
     sb->given = NULL;
     sb->given_count = 0;
-    if (all && sb->dir != NULL) {
+    if (all && sb->dir != NULL && !spare_keep(sb)) {
         AUTO_FREE char *relative = xasprintf("s/%s", sb->name);
         struct orch_err e = ERR_INIT;
         int one = fd_remove_tree(sb->node->workfd, relative, &e);

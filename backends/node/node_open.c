@@ -100,11 +100,14 @@ static int start_mechanism(struct node_sandbox *sb, const struct mount_plan *pla
         fcntl(sb->control, F_SETFL, O_NONBLOCK) < 0 || fcntl(sb->complaints, F_SETFL, O_NONBLOCK) < 0) {
         return err_errno(err, ORCH_E_IO, "control socket");
     }
-    struct bwrap_options o = {.mounts = plan,
-                              .hostname = sb->spec.hostname,
-                              .share_network = sb->spec.network == SPEC_PUBLIC,
-                              .named_identity = identity_pool_named(n->identities)};
-    pid_t pid = bwrap_start(&n->bwrap, &o, theirs, sb->identity.userns, complain, &sb->pidfd, err);
+    struct mechanism_options o = {.mounts = plan,
+                                  .hostname = sb->spec.hostname,
+                                  .share_network = sb->spec.network == SPEC_PUBLIC,
+                                  .named_identity = identity_pool_named(n->identities),
+                                  .control = theirs,
+                                  .userns = sb->identity.userns,
+                                  .complaints = complain};
+    pid_t pid = mechanism_start(&n->mechanism, &o, &sb->pidfd, err);
     if (pid < 0) {
         return (int)pid;
     }
@@ -167,8 +170,8 @@ static json_t *enforced_json(const struct node_sandbox *sb, const struct control
 {
     const struct spec_limits *l = &sb->spec.limits;
     json_t *o = json_object();
-    json_set_str(o, "mechanism", "bubblewrap");
-    json_set_str(o, "mechanism_version", sb->node->bwrap.version);
+    json_set_str(o, "mechanism", sb->node->mechanism.name);
+    json_set_str(o, "mechanism_version", sb->node->mechanism.version);
     json_set_str(o, "identity", identity_pool_named(sb->node->identities) ? "range" : "user");
     json_set_str(o, "network", sb->spec.network == SPEC_PUBLIC ? "public" : "no-network");
     json_set_flag(o, "user_namespaces", false);

@@ -74,7 +74,7 @@ static int make_work(struct node *n, const char *parent, struct orch_err *err)
         return n->workfd;
     }
     n->work = take(work);
-    static const char *const parts[] = {"s", "trees", "roots", "places"};
+    static const char *const parts[] = {"s", "spare", "trees", "roots", "places"};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         if (mkdirat(n->workfd, parts[i], 0755) < 0) {
             return err_errno(err, ORCH_E_UNAVAILABLE, "make %s/%s", n->work, parts[i]);
@@ -96,10 +96,10 @@ static int greet(struct node *n, const json_t *request, struct orch_err *err)
         return err_set(err, ORCH_E_CONFIG, "ids: out of range");
     }
     TRY(identity_pool_new((uint32_t)first, (uint32_t)count, &n->identities, err));
-    TRY(bwrap_find(&n->bwrap, err));
     TRY(make_work(n, json_get_str(request, "work", NULL), err));
     const char *asked = json_get_str(request, "init", NULL);
     AUTO_FREE char *init = asked != NULL ? xstrdup(asked) : default_init();
+    TRY(mechanism_choose(json_get_str(request, "mechanism", "auto"), init, &n->mechanism, err));
     AUTO_FREE char *roots = path_join(n->work, "roots");
     TRY(skeletons_new(roots, init, &n->skeletons, err));
     n->shares_paths = json_get_flag(request, "shares_paths", false);
@@ -118,9 +118,9 @@ static int op_hello(struct node *n, int64_t id, const json_t *request, json_t **
     struct utsname u;
     bool known = uname(&u) == 0;
     json_t *mechanism = json_object();
-    json_set_str(mechanism, "name", "bubblewrap");
-    json_set_str(mechanism, "path", n->bwrap.path);
-    json_set_str(mechanism, "version", n->bwrap.version);
+    json_set_str(mechanism, "name", n->mechanism.name);
+    json_set_str(mechanism, "path", n->mechanism.program);
+    json_set_str(mechanism, "version", n->mechanism.version);
     json_t *ok = json_object();
     json_set_int(ok, "version", PROTOCOL_VERSION);
     json_set_str(ok, "node_version", NODE_VERSION);
@@ -257,7 +257,7 @@ static int op_stats(struct node *n, int64_t id, const json_t *request, json_t **
 }
 
 static const struct operation operations[] = {
-    {"hello", "version shares_paths work init ids faults ", op_hello},
+    {"hello", "version shares_paths work init mechanism ids faults ", op_hello},
     {"put", "digest channel ", op_put},
     {"open", "sandbox spec ", op_open},
     {"call", "sandbox call argv env cwd limits stdin stdout stderr wall_ms ", op_call},
@@ -326,9 +326,10 @@ void node_release(struct node *n)
 {
     trees_free(n);
     files_free_places(n);
+    spares_free(n);
     skeletons_free(n->skeletons);
     identity_pool_free(n->identities);
-    bwrap_done(&n->bwrap);
+    mechanism_done(&n->mechanism);
     fd_close(&n->workfd);
     if (n->work != NULL) {
         struct orch_err ignored = ERR_INIT;

@@ -31,6 +31,7 @@
  *
  * hello     must be first, once.
  *           {"version": 1, "shares_paths": bool, "work": "/dir"|null, "init": "/path/orch-init"|null,
+ *            "mechanism": "auto"|"namespaces"|"bubblewrap",
  *            "ids": {"first": 200000, "count": 65000}|null, "faults": {"lose": N}|null}
  *           work: an existing directory in which the node makes its own (0700, removed at the end);
  *           null: TMPDIR or /tmp. init: null: `orch-init` beside the node's own program.
@@ -38,7 +39,7 @@
  *           refused and `get` never answers with one. lose: the node does not send every N-th reply
  *           (of any op but hello; events, DATA, END are never lost).
  *           ok: {"version": 1, "pid": p, "uid": u, "identity": "range"|"user", "work": "/dir/node-x"|null,
- *                "mechanism": {"name": "bubblewrap", "path": "…", "version": "0.8.0"},
+ *                "mechanism": {"name": "namespaces", "path": "…", "version": "6.1.0"},
  *                "kernel": "6.1.0", "cpus": n}
  *           `work` is null unless paths are shared. An absent or untrusted mechanism: error "unavailable".
  *

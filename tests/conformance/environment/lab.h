@@ -29,7 +29,7 @@ struct lab {
     int ended, must_end; /* completions that come while the environment closes */
 };
 
-void lab_open(struct lab *lab, const char *environment, unsigned lose);
+void lab_open(struct lab *lab, const char *environment, const char *mechanism, unsigned lose);
 void lab_close(struct lab *lab);
 
 /* A spec with a fresh name and the usual variables; free with spec_done. */
@@ -57,25 +57,29 @@ char **lab_list(struct lab *lab);
 /* Conformance of `body` (static void body(struct lab *lab)) in every environment. */
 #define ENVIRONMENT_TEST(name)                                                                                         \
     static void name##_body(struct lab *lab);                                                                          \
-    static void name##_in(const char *env, unsigned lose)                                                              \
+    static void name##_in(const char *env, const char *mechanism, unsigned lose)                                       \
     {                                                                                                                  \
         struct lab lab;                                                                                                \
-        lab_open(&lab, env, lose);                                                                                     \
+        lab_open(&lab, env, mechanism, lose);                                                                          \
         name##_body(&lab);                                                                                             \
         lab_close(&lab);                                                                                               \
         TEST_END();                                                                                                    \
     }                                                                                                                  \
     Test(host, name)                                                                                                   \
     {                                                                                                                  \
-        name##_in("host", 0);                                                                                          \
+        name##_in("host", "namespaces", 0);                                                                            \
+    }                                                                                                                  \
+    Test(host_bubblewrap, name)                                                                                        \
+    {                                                                                                                  \
+        name##_in("host", "bubblewrap", 0);                                                                            \
     }                                                                                                                  \
     Test(loopback_remote, name)                                                                                        \
     {                                                                                                                  \
-        name##_in("loopback-remote", 0);                                                                               \
+        name##_in("loopback-remote", "auto", 0);                                                                       \
     }                                                                                                                  \
     Test(loopback_remote_loses, name)                                                                                  \
     {                                                                                                                  \
-        name##_in("loopback-remote", 3);                                                                               \
+        name##_in("loopback-remote", "auto", 3);                                                                       \
     }                                                                                                                  \
     static void name##_body(struct lab *lab)
 

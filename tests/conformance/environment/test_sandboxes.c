@@ -329,7 +329,7 @@ ENVIRONMENT_TEST(runs_a_crowd_at_once)
 Test(loopback_remote, sees_nothing_of_the_host)
 {
     struct lab lab;
-    lab_open(&lab, "loopback-remote", 0);
+    lab_open(&lab, "loopback-remote", "auto", 0);
     test_write(&lab.dir, "secret", "x");
     test_write(&lab.work, "secret", "x");
     const struct test_dir *dirs[] = {&lab.dir, &lab.work};

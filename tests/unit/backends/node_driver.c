@@ -52,7 +52,7 @@ static void run_node(const char *program, bool drop, int fd)
     _exit(99);
 }
 
-static void say_hello(struct driver *d)
+static void say_hello(struct driver *d, const char *mechanism)
 {
     json_t *ids = json_object();
     json_set_int(ids, "first", 210000);
@@ -62,6 +62,7 @@ static void say_hello(struct driver *d)
     json_set_flag(m, "shares_paths", true);
     json_set_str(m, "work", d->work);
     json_set_take(m, "ids", ids);
+    json_set_str(m, "mechanism", mechanism);
     if (d->lose > 0) {
         json_t *faults = json_object();
         json_set_int(faults, "lose", d->lose);
@@ -71,7 +72,7 @@ static void say_hello(struct driver *d)
     cr_assert_not_null(json_get(d->hello, "ok"), "hello: %s", json_get_str(json_get(d->hello, "error"), "message", ""));
 }
 
-void driver_start(struct driver *d, bool as_user, int64_t lose)
+void driver_start(struct driver *d, bool as_user, int64_t lose, const char *mechanism)
 {
     if (as_user && geteuid() == 0) {
         cr_assert_eq(setenv("TMPDIR", "/tmp", 1), 0); /* the runner's own may be closed to that user */
@@ -106,7 +107,7 @@ void driver_start(struct driver *d, bool as_user, int64_t lose)
     frame_decoder_init(&d->in);
     d->replies = json_object();
     d->events = json_array();
-    say_hello(d);
+    say_hello(d, mechanism);
 }
 
 static void forget(struct driver *d)
@@ -143,10 +144,13 @@ void driver_stop(struct driver *d)
 void driver_each_losing(int64_t lose, void (*check)(struct driver *d))
 {
     struct driver *d = xcalloc(1, sizeof *d);
-    for (int user = geteuid() == 0 ? 0 : 1; user <= 1; user++) {
-        driver_start(d, user == 1, lose);
-        check(d);
-        driver_stop(d);
+    static const char *const mechanisms[] = {"namespaces", "bubblewrap"};
+    for (size_t i = 0; i < ARRAY_LEN(mechanisms); i++) {
+        for (int user = geteuid() == 0 ? 0 : 1; user <= 1; user++) {
+            driver_start(d, user == 1, lose, mechanisms[i]);
+            check(d);
+            driver_stop(d);
+        }
     }
     free(d);
 }

@@ -39,7 +39,7 @@ struct driver {
 /* Runs `check` with a node of each kind this machine allows: as root (uids of a range), as a user. */
 void driver_each(void (*check)(struct driver *d));
 void driver_each_losing(int64_t lose, void (*check)(struct driver *d));
-void driver_start(struct driver *d, bool as_user, int64_t lose);
+void driver_start(struct driver *d, bool as_user, int64_t lose, const char *mechanism);
 void driver_stop(struct driver *d); /* ends the stream, the node must exit 0 and leave nothing */
 
 int64_t driver_send(struct driver *d, const char *op, json_t *members); /* consumes members; NULL: none */

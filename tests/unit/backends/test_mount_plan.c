@@ -183,7 +183,7 @@ Test(bwrap, every_sandbox_has_what_confines_it)
     AUTO_MOUNT_PLAN struct mount_plan p = {.steps = NULL};
     mount_plan_add(&p, MOUNT_TMPFS, NULL, "/tmp", 12345);
     for (int named = 0; named <= 1; named++) {
-        struct bwrap_options o = {.mounts = &p, .hostname = "box", .named_identity = named == 1};
+        struct mechanism_options o = {.mounts = &p, .hostname = "box", .named_identity = named == 1};
         AUTO_BUF struct buf b;
         buf_init(&b, BWRAP_ARGS_MAX);
         bwrap_arguments(&o, &b);
@@ -207,7 +207,7 @@ Test(bwrap, every_sandbox_has_what_confines_it)
         cr_assert_eq(has_argument(&b, "--disable-userns"), named == 0);
         cr_assert_eq(has_argument(&b, "CAP_SETUID"), named == 1);
     }
-    struct bwrap_options open = {.mounts = &p, .hostname = "box", .share_network = true};
+    struct mechanism_options open = {.mounts = &p, .hostname = "box", .share_network = true};
     AUTO_BUF struct buf b;
     buf_init(&b, BWRAP_ARGS_MAX);
     bwrap_arguments(&open, &b);
