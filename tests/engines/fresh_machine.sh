@@ -99,6 +99,7 @@ try() {
     check "$who: the second time takes seconds ($((SECONDS - began)) s)" test $((SECONDS - began)) -lt 60
     expect_exit "$who: tests/run --quick" 0 "$WORK/enter" "$root" "${as[@]}" "cd $home/orch && tests/run --quick"
     cp "$WORK/.e2e/out" "$cache/tests-$who.log"
+    grep -A8 '^ *not ok' "$cache/tests-$who.log" | sed 's/^/# there: /' >&2 # what failed, of all that was said
     expect_stdout "$who: which counts" '^[1-9][0-9]* passed, 0 failed, [0-9]+ skipped$'
     check "$who: nothing is left in /tmp" test -z "$(ls -A "$root/tmp")"
     mkdir -p "$cache/archives"
