@@ -290,8 +290,20 @@ static bool pump(struct running *r, const struct clock *clock)
     }
 }
 
+/* SIGTERM, and time to act on it. */
+static void ask(const struct running *r)
+{
+    struct pollfd p = {.fd = r->pidfd, .events = POLLIN};
+    (void)kill(r->pid, SIGTERM);
+    while (poll(&p, 1, (int)(COMMAND_PATIENCE_NS / NS_PER_MS)) < 0 && errno == EINTR) {
+    }
+}
+
 static void reap(struct running *r, bool timed_out, struct command_result *ret)
 {
+    if (timed_out && r->c->asked_first) {
+        ask(r);
+    }
     /* the leader is still a zombie of ours, so its group id cannot have been reused */
     (void)kill(-r->pid, SIGKILL);
     int status = 0;

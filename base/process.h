@@ -52,7 +52,9 @@ struct command {
     size_t output_max;  /* kept bytes of each of stdout and stderr; the rest is read and dropped */
     int output_fd;      /* stdout goes here unkept when > 0 */
     int64_t timeout_ns; /* 0: none */
+    bool asked_first; /* at the time limit SIGTERM, and SIGKILL only COMMAND_PATIENCE_NS later: it ends its own tree */
 };
+#define COMMAND_PATIENCE_NS (INT64_C(40) * 1000000000)
 
 struct command_result {
     enum end_kind end;

@@ -46,7 +46,8 @@ struct engine {
 
     char *run_id; /* NULL before engine_create or engine_adopt */
     char *run_dir;
-    char *local_dir; /* .state/local/<run>: raw handoffs, staged programs, checked out versions */
+    char *init_program; /* orch-init, once the environment is started */
+    char *local_dir;    /* .state/local/<run>: raw handoffs, staged programs, checked out versions */
     struct run_lock *lock;
     struct record *record;
     struct objects *objects;

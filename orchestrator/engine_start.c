@@ -34,17 +34,16 @@ int engine_start_environment(struct engine *e, struct orch_err *err)
 {
     const struct config_environment *c = &e->config->task.environment;
     AUTO_FREE char *node = NULL;
-    AUTO_FREE char *init = NULL;
     AUTO_FREE char *work = NULL;
     TRY(guest_find(e->call->program, "orch-node", &node, err));
-    TRY(guest_find(e->call->program, "orch-init", &init, err));
+    TRY(guest_find(e->call->program, "orch-init", &e->init_program, err));
     TRY(engine_fresh_dir(e, "node", &work, err));
     bool inside = path_is_beneath(e->layout.state, e->layout.root);
     const char *covered[] = {e->layout.root, inside ? NULL : e->layout.state, NULL};
     struct environment_settings s = {
         .loop = &e->loop,
         .node_program = node,
-        .init_program = init,
+        .init_program = e->init_program,
         .work_dir = work,
         .mechanism = config_mechanism_names[e->config->sandbox.mechanism],
         .owner = e->run_id,
@@ -185,6 +184,7 @@ void engine_close(struct engine *e)
     free(e->root_source);
     free(e->run_id);
     free(e->run_dir);
+    free(e->init_program);
     free(e->local_dir);
     free(e->root_dir);
     strv_free(e->overrides);

@@ -447,6 +447,7 @@ static void collect_and_judge(uv_work_t *work)
             .work = t->place->path,
             .task_text = t->row_text,
             .task_len = t->row_len,
+            .reaper = t->e->init_program,
         };
         host_judge_run(&j, &t->judgement);
     }

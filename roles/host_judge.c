@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 struct place { /* paths of one judgement */
     char *task;
@@ -86,12 +87,27 @@ static int read_verdict(const struct place *p, struct host_judgement *r)
     return code;
 }
 
+/* orch-init reap PARENT PROGRAM ARGV0 ARG… (backends/guest/reaper.h). Owned. */
+static char **reaped(const struct host_judge *j, const struct place *p)
+{
+    char **argv = strv_append(NULL, xstrdup("orch-init"));
+    argv = strv_append(argv, xstrdup("reap"));
+    argv = strv_append(argv, xasprintf("%d", (int)getpid()));
+    argv = strv_append(argv, xstrdup(p->program));
+    for (char *const *a = j->program->host; *a != NULL; a++) {
+        argv = strv_append(argv, xstrdup(*a));
+    }
+    return argv;
+}
+
 static int judge(const struct host_judge *j, const struct place *p, struct host_judgement *r)
 {
     AUTO_STRV char **env = context_host_env(p->context, p->home, j->config->judge.access.env);
+    AUTO_STRV char **argv = reaped(j, p);
     struct command c = {
-        .program = p->program,
-        .argv = j->program->host,
+        .program = j->reaper,
+        .argv = argv,
+        .asked_first = true,
         .envp = env,
         .cwd = j->config->dir,
         .output_max = HOST_JUDGE_OUTPUT_MAX,

@@ -21,6 +21,7 @@ struct host_judge {
                        * task.json and context.json are written here, over those of an earlier trial. */
     const char *task_text;
     size_t task_len;
+    const char *reaper; /* orch-init: the judge runs under it, and nothing it started outlives it */
 };
 
 struct host_judgement {

@@ -12,6 +12,7 @@
 #include "backends/guest/init_check.h"
 #include "backends/guest/init_drop.h"
 #include "backends/guest/launch.h"
+#include "backends/guest/reaper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -183,6 +184,9 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "";
     if (strcmp(word, LAUNCH_PROBE_WORD) == 0) {
         return launch_probe() == 0 ? INIT_OK : INIT_LAUNCH;
+    }
+    if (strcmp(word, REAPER_WORD) == 0) {
+        return reaper_main(argv + 2);
     }
     if (strcmp(word, LAUNCH_WORD) == 0 && launch() < 0) {
         return INIT_LAUNCH;
