@@ -4,7 +4,7 @@
  * message a packet, both ends of one build on one machine. Plain libc, so that
  * the init stays small.
  *
- *   node → init   SPEC   struct control_spec, then the absent paths (each NUL-terminated)
+ *   node → init   SPEC   struct control_spec, the filter, the writable paths, the absent paths (each NUL-terminated)
  *                 CALL   struct control_call, then cwd, argv…, env… (each NUL-terminated);
  *                        descriptors: stdin, stdout, stderr
  *                 SIGNAL struct control_signal
@@ -36,7 +36,8 @@ struct control_spec {
     uint32_t isolated; /* 1: the outside must be unreachable */
     uint32_t port_count;
     uint16_t ports[CONTROL_PORTS_MAX];
-    uint32_t absent_count;
+    uint32_t filter_len;   /* bytes of struct sock_filter[] */
+    uint32_t writable_len; /* bytes of the writable paths */
 };
 
 struct control_call {
@@ -56,6 +57,8 @@ struct control_hello {
     uint32_t no_new_privileges;
     uint64_t capabilities; /* effective, permitted and bounding together */
     uint32_t pid;          /* own pid inside: 1 */
+    uint32_t landlock_abi; /* 0: none; every call is in a Landlock domain of its own */
+    uint32_t filtered;     /* 1: every call has the system call filter */
 };
 
 struct control_exit {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backends/guest/init_call.h"
 
+#include "backends/guest/init_confine.h"
 #include "backends/guest/init_drop.h"
 
 #include <errno.h>
@@ -65,8 +66,8 @@ static int read_plan(const struct control_message *m, struct plan *ret)
     return 0;
 }
 
-static void child(struct plan *p, const int stdio[3], int report) __attribute__((noreturn));
-static void child(struct plan *p, const int stdio[3], int report)
+static void child(struct plan *p, const struct confinement *c, const int stdio[3], int report) __attribute__((noreturn));
+static void child(struct plan *p, const struct confinement *c, const int stdio[3], int report)
 {
     /* all sources lie above 3 (the control socket is 3), so no dup2 destroys another's source */
     int high = fcntl(report, F_DUPFD_CLOEXEC, 16);
@@ -78,13 +79,16 @@ static void child(struct plan *p, const int stdio[3], int report)
         sys = dup3(high, REPORT_FD, O_CLOEXEC) < 0 ? errno : 0;
     }
     if (sys == 0) {
-        sys = syscall(SYS_close_range, REPORT_FD + 1, ~0U, 0) < 0 ? errno : 0;
-    }
-    if (sys == 0) {
         sys = -drop_call(&p->call);
     }
     if (sys == 0) {
         sys = chdir(p->cwd) < 0 ? errno : 0;
+    }
+    if (sys == 0) {
+        sys = confine_call(c); /* negative: not the program's fault, nothing may run here */
+    }
+    if (sys == 0) {
+        sys = syscall(SYS_close_range, REPORT_FD + 1, ~0U, 0) < 0 ? errno : 0;
     }
     if (sys == 0) {
         environ = p->env; /* execvp searches in the PATH of the call */
@@ -96,7 +100,8 @@ static void child(struct plan *p, const int stdio[3], int report)
     _exit(127);
 }
 
-static int start(struct plan *p, const int stdio[3], struct running_call *ret, struct control_exit *ret_exit)
+static int start(struct plan *p, const struct confinement *c, const int stdio[3], struct running_call *ret,
+                 struct control_exit *ret_exit)
 {
     int report[2];
     if (pipe2(report, O_CLOEXEC) < 0) {
@@ -105,7 +110,7 @@ static int start(struct plan *p, const int stdio[3], struct running_call *ret, s
     int64_t started = now_ns();
     pid_t pid = fork();
     if (pid == 0) {
-        child(p, stdio, report[1]);
+        child(p, c, stdio, report[1]);
     }
     int sys = pid < 0 ? errno : 0;
     (void)close(report[1]);
@@ -117,6 +122,9 @@ static int start(struct plan *p, const int stdio[3], struct running_call *ret, s
         sys = n == (ssize_t)sizeof sys ? sys : 0;
     }
     (void)close(report[0]);
+    if (sys < 0) {
+        return sys;
+    }
     if (sys != 0) {
         (void)kill_all();
         *ret_exit = (struct control_exit){.exec_errno = sys, .wall_ns = (uint64_t)(now_ns() - started)};
@@ -126,7 +134,8 @@ static int start(struct plan *p, const int stdio[3], struct running_call *ret, s
     return 0;
 }
 
-int call_start(struct control_message *m, struct running_call *ret, struct control_exit *ret_exit)
+int call_start(struct control_message *m, const struct confinement *c, struct running_call *ret,
+               struct control_exit *ret_exit)
 {
     struct plan p;
     int code = read_plan(m, &p);
@@ -134,7 +143,7 @@ int call_start(struct control_message *m, struct running_call *ret, struct contr
         return code;
     }
     int stdio[3] = {m->fds[0], m->fds[1], m->fds[2]};
-    code = start(&p, stdio, ret, ret_exit);
+    code = start(&p, c, stdio, ret, ret_exit);
     free(p.argv);
     return code;
 }

@@ -4,6 +4,7 @@
 #define ORCH_BACKENDS_GUEST_INIT_CALL_H
 
 #include "backends/guest/control.h"
+#include "backends/guest/init_confine.h"
 
 #include <stdint.h>
 
@@ -14,9 +15,10 @@ struct running_call {
     uint32_t left; /* others that were reaped since it was killed */
 };
 
-/* Starts what a CALL message asks; takes its descriptors. 0, or -errno of a message that makes no sense. When exec
- * fails *ret_exit says so, and no call runs. */
-int call_start(struct control_message *m, struct running_call *ret, struct control_exit *ret_exit);
+/* Starts what a CALL message asks, confined; takes its descriptors. 0, or -errno of a message that makes no sense or of
+ * a confinement that cannot be had: the sandbox then ends. When exec fails *ret_exit says so, and no call runs. */
+int call_start(struct control_message *m, const struct confinement *c, struct running_call *ret,
+               struct control_exit *ret_exit);
 /* After the main process ended with this status: kills and reaps everything else, fills the report. */
 void call_end(struct running_call *c, int status, struct control_exit *ret_exit);
 /* Kills everything but this process and reaps it; the number that was alive. */

@@ -30,6 +30,7 @@ enum { INIT_OK = 0, INIT_PROTOCOL = 3, INIT_DROP = 4, INIT_LAUNCH = 5 };
 struct init {
     int control;
     int signals;
+    struct confinement confinement;
     struct running_call call;
     uint64_t user_us, system_us; /* of earlier calls: RUSAGE_CHILDREN only grows */
 };
@@ -57,18 +58,23 @@ static int say_hello(struct init *in, const struct control_message *m)
         return INIT_PROTOCOL;
     }
     memcpy(&spec, m->data, sizeof spec);
-    if (spec.port_count > CONTROL_PORTS_MAX) {
+    size_t texts = m->len - sizeof spec;
+    if (spec.port_count > CONTROL_PORTS_MAX || spec.filter_len > texts || spec.writable_len > texts - spec.filter_len) {
         return INIT_PROTOCOL;
     }
+    const char *filter = m->data + sizeof spec;
+    const char *writable = filter + spec.filter_len;
+    const char *absent = writable + spec.writable_len;
     struct control_hello hello = {.uid = 0};
     int dropped = drop_init(&spec, &hello);
+    dropped = dropped == 0 ? confine_prepare(&spec, filter, writable, &in->confinement, &hello) : dropped;
     struct check_list list;
     if (dropped < 0 || check_list_init(&list) < 0) {
         return INIT_DROP;
     }
     int fds[CONTROL_PORTS_MAX];
     check_ports(&spec, fds, &list);
-    check_inside(&spec, &hello, m->data + sizeof spec, m->len - sizeof spec, &list);
+    check_inside(&spec, &hello, absent, texts - spec.filter_len - spec.writable_len, &list);
     hello.failed = list.failed_count;
     hello.checks = list.failed_count + list.passed_count;
     char *text = malloc(list.failed_len + list.passed_len + 1);
@@ -129,7 +135,7 @@ static int on_message(struct init *in, struct control_message *m)
         return INIT_PROTOCOL;
     }
     struct control_exit e = {.status = 0};
-    if (call_start(m, &in->call, &e) < 0) {
+    if (call_start(m, &in->confinement, &in->call, &e) < 0) {
         return INIT_PROTOCOL;
     }
     return e.exec_errno != 0 ? report(in, &e) : INIT_OK;

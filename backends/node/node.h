@@ -282,6 +282,7 @@ struct node {
     char *work; /* the node's directory, absolute */
     int workfd;
     struct mechanism mechanism;
+    struct buf filter; /* the system call filter of every call */
     struct identity_pool *identities;
     struct skeletons *skeletons;
     struct place *places;

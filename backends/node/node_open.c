@@ -61,17 +61,24 @@ static int send_spec(struct node_sandbox *sb, struct orch_err *err)
         .gid = sb->identity.gid,
         .isolated = sb->spec.network == SPEC_NO_NETWORK,
         .port_count = (uint32_t)sb->spec.port_count,
-        .absent_count = (uint32_t)strv_len(sb->spec.absent),
+        .filter_len = (uint32_t)sb->node->filter.len,
     };
     if (sb->spec.port_count > 0) {
         memcpy(spec.ports, sb->spec.ports, sb->spec.port_count * sizeof *sb->spec.ports);
     }
-    AUTO_BUF struct buf absent;
-    buf_init(&absent, CONTROL_PAYLOAD_MAX / 2);
-    for (char **p = sb->spec.absent; *p != NULL; p++) {
-        buf_add(&absent, *p, strlen(*p) + 1);
+    AUTO_BUF struct buf texts;
+    buf_init(&texts, CONTROL_PAYLOAD_MAX / 2);
+    buf_add(&texts, sb->node->filter.data, sb->node->filter.len);
+    for (size_t i = 0; i < sb->spec.grant_count; i++) {
+        if (sb->spec.grants[i].mode == SPEC_RW) {
+            buf_add(&texts, sb->spec.grants[i].target, strlen(sb->spec.grants[i].target) + 1);
+        }
     }
-    int code = control_send(sb->control, CONTROL_SPEC, &spec, sizeof spec, absent.data, absent.len, NULL, 0);
+    spec.writable_len = (uint32_t)(texts.len - sb->node->filter.len);
+    for (char **p = sb->spec.absent; *p != NULL; p++) {
+        buf_add(&texts, *p, strlen(*p) + 1);
+    }
+    int code = control_send(sb->control, CONTROL_SPEC, &spec, sizeof spec, texts.data, texts.len, NULL, 0);
     if (code < 0) {
         errno = -code;
         return err_errno(err, ORCH_E_IO, "send the spec");
@@ -183,8 +190,9 @@ static json_t *enforced_json(const struct node_sandbox *sb, const struct control
     json_set_str(o, "cpu", l->cpu_s == 0 ? "none" : "rlimit");
     json_set_str(o, "file", l->file == 0 ? "none" : "rlimit");
     json_set_str(o, "disk", l->disk == 0 ? "none" : "measured");
-    json_set_str(o, "seccomp", "none");
-    json_set_str(o, "landlock", "none");
+    json_set_str(o, "seccomp", h->filtered != 0 ? "filter" : "none");
+    json_set_int(o, "landlock_abi", h->landlock_abi);
+    json_set_str(o, "landlock", h->landlock_abi >= 6 ? "writes, scopes" : h->landlock_abi > 0 ? "writes" : "none");
     json_set_str(o, "cgroup", "none");
     return o;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests: one table of operations and the members each may have. */
+#include "backends/mechanisms/filter.h"
 #include "backends/node/node.h"
-
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -100,6 +100,8 @@ static int greet(struct node *n, const json_t *request, struct orch_err *err)
     const char *asked = json_get_str(request, "init", NULL);
     AUTO_FREE char *init = asked != NULL ? xstrdup(asked) : default_init();
     TRY(mechanism_choose(json_get_str(request, "mechanism", "auto"), init, &n->mechanism, err));
+    buf_init(&n->filter, FILTER_BYTES_MAX);
+    TRY(filter_make(&(struct filter_options){.unix_sockets = true}, &n->filter, err));
     AUTO_FREE char *roots = path_join(n->work, "roots");
     TRY(skeletons_new(roots, init, &n->skeletons, err));
     n->shares_paths = json_get_flag(request, "shares_paths", false);
@@ -330,6 +332,7 @@ void node_release(struct node *n)
     skeletons_free(n->skeletons);
     identity_pool_free(n->identities);
     mechanism_done(&n->mechanism);
+    buf_done(&n->filter);
     fd_close(&n->workfd);
     if (n->work != NULL) {
         struct orch_err ignored = ERR_INIT;
