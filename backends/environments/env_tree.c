@@ -132,6 +132,10 @@ static void on_worked(uv_work_t *work, int status)
     op->working = false;
     env->works--;
     note_err(op, &op->loop_err);
+    struct orch_err over = ERR_INIT;
+    if (op->err.code < 0 && environment_usable(env, &over) < 0) {
+        op->err = over; /* what it met is what the end took away */
+    }
     op->then(op);
     environment_maybe_closed(env);
 }

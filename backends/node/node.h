@@ -8,6 +8,7 @@
 #define ORCH_BACKENDS_NODE_NODE_H
 
 #include "backends/guest/control.h"
+#include "backends/mechanisms/cgroup.h"
 #include "backends/mechanisms/identity.h"
 #include "backends/mechanisms/mechanism.h"
 #include "backends/mechanisms/skeleton.h"
@@ -175,7 +176,9 @@ struct node_sandbox {
     bool has_identity;
     struct given *given;
     size_t given_count;
-    struct work_dir *works; /* node_spare.c: as they were given */
+    bool has_group;              /* limits hold for the tree */
+    struct cgroup_events events; /* as of the end of the last call */
+    struct work_dir *works;      /* node_spare.c: as they were given */
     size_t work_count;
     char **left_out;
     int control; /* -1 when closed */
@@ -285,6 +288,7 @@ struct node {
     struct buf filter; /* the system call filter of every call */
     struct identity_pool *identities;
     struct skeletons *skeletons;
+    struct cgroup_tree *groups;
     struct place *places;
     uint32_t place_count;
     struct spare *spares; /* node_spare.c */

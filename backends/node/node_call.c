@@ -38,9 +38,30 @@ static struct node_call *find(struct node_sandbox *sb, const char *name)
 
 /* ---- the result ---- */
 
+/* What the sandbox's group counted during this call, if the call did not end well: a program may have coped. */
+static void find_group_limit(struct node_call *c)
+{
+    struct node_sandbox *sb = c->sandbox;
+    if (!sb->has_group || !c->reported || c->exit.exec_errno != 0) {
+        return;
+    }
+    struct cgroup_events now = cgroup_read(sb->node->groups, sb->name);
+    bool well = WIFEXITED(c->exit.status) && WEXITSTATUS(c->exit.status) == 0;
+    if (c->limit == NULL && !well && now.oom_kills > sb->events.oom_kills) {
+        c->limit = "memory";
+        c->limit_value = sb->spec.limits.memory;
+        c->limit_used = now.peak;
+    } else if (c->limit == NULL && !well && now.refused_forks > sb->events.refused_forks) {
+        c->limit = "processes";
+        c->limit_value = c->limit_used = sb->spec.limits.processes;
+    }
+    sb->events = now;
+}
+
 static void find_limit(struct node_call *c)
 {
     const struct control_exit *e = &c->exit;
+    find_group_limit(c);
     if (c->limit != NULL || !c->reported || e->exec_errno != 0 || !WIFSIGNALED(e->status)) {
         return;
     }
@@ -232,11 +253,14 @@ static void add_texts(struct buf *b, char *const *list)
 
 static int send_call(struct node_call *c, struct orch_err *err)
 {
+    const struct spec_limits *all = &c->sandbox->spec.limits;
+    /* what the group holds the whole tree to is not asked of each process besides: which limit was hit would be lost */
+    bool group = c->sandbox->has_group;
     struct control_call head = {
-        .memory = c->limits.memory,
+        .memory = group && c->limits.memory >= all->memory ? 0 : c->limits.memory,
         .file = c->limits.file,
         .cpu_s = c->limits.cpu_s,
-        .processes = c->limits.processes,
+        .processes = group && c->limits.processes >= all->processes ? 0 : c->limits.processes,
         .nofile = c->limits.nofile == 0 ? SPEC_DEFAULT_NOFILE : c->limits.nofile,
         .argc = (uint32_t)strv_len(c->argv),
         .envc = (uint32_t)strv_len(c->env),

@@ -140,11 +140,23 @@ static int learn_owners(struct node_sandbox *sb, struct orch_err *err)
     return identity_pool_pass(pool, sb->node->work, err);
 }
 
+static int make_group(struct node_sandbox *sb, struct orch_err *err)
+{
+    const struct cgroup_limits l = {.memory = sb->spec.limits.memory, .processes = sb->spec.limits.processes};
+    if ((l.memory == 0 && l.processes == 0) || cgroup_tree_why(sb->node->groups)[0] != '\0') {
+        return 0;
+    }
+    TRY(cgroup_make(sb->node->groups, sb->name, &l, err));
+    sb->has_group = true;
+    return 0;
+}
+
 int sandbox_start(struct node_sandbox *sb, struct orch_err *err)
 {
     TRY(learn_owners(sb, err));
     TRY(identity_acquire(sb->node->identities, &sb->identity, err));
     sb->has_identity = true;
+    TRY(make_group(sb, err));
     AUTO_MOUNT_PLAN struct mount_plan plan = {.steps = NULL};
     TRY(plan_mounts(sb, &plan, err));
     TRY(start_mechanism(sb, &plan, err));
@@ -185,15 +197,15 @@ static json_t *enforced_json(const struct node_sandbox *sb, const struct control
     json_set_flag(o, "keyring", h->keyring_errno == 0);
     json_set_int(o, "capabilities", (int64_t)h->capabilities);
     json_set_flag(o, "no_new_privileges", h->no_new_privileges != 0);
-    json_set_str(o, "memory", l->memory == 0 ? "none" : "rlimit");
-    json_set_str(o, "processes", l->processes == 0 ? "none" : "rlimit");
+    json_set_str(o, "memory", l->memory == 0 ? "none" : sb->has_group ? "cgroup" : "rlimit");
+    json_set_str(o, "processes", l->processes == 0 ? "none" : sb->has_group ? "cgroup" : "rlimit");
     json_set_str(o, "cpu", l->cpu_s == 0 ? "none" : "rlimit");
     json_set_str(o, "file", l->file == 0 ? "none" : "rlimit");
     json_set_str(o, "disk", l->disk == 0 ? "none" : "measured");
     json_set_str(o, "seccomp", h->filtered != 0 ? "filter" : "none");
     json_set_int(o, "landlock_abi", h->landlock_abi);
     json_set_str(o, "landlock", h->landlock_abi >= 6 ? "writes, scopes" : h->landlock_abi > 0 ? "writes" : "none");
-    json_set_str(o, "cgroup", "none");
+    json_set_str(o, "cgroup", sb->has_group ? cgroup_tree_limits(sb->node->groups) : "none");
     return o;
 }
 
@@ -236,6 +248,9 @@ static int read_hello(struct node_sandbox *sb, struct control_message *m, struct
         return err_errno(err, ORCH_E_UNAVAILABLE, "the init went away");
     }
     TRY(sandbox_watch(sb, &sb->init_poll, sb->init_pidfd, sandbox_on_init, err));
+    if (sb->has_group) {
+        TRY(cgroup_put(sb->node->groups, sb->name, m->sender, err)); /* nothing of the sandbox's has run yet */
+    }
     AUTO_JSON json_t *checks = checks_json(m, &h);
     if (h.failed > 0) {
         const json_t *first = json_array_get(checks, 0);

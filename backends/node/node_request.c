@@ -103,6 +103,7 @@ static int greet(struct node *n, const json_t *request, struct orch_err *err)
     buf_init(&n->filter, FILTER_BYTES_MAX);
     TRY(filter_make(&(struct filter_options){.unix_sockets = true}, &n->filter, err));
     AUTO_FREE char *roots = path_join(n->work, "roots");
+    n->groups = cgroup_tree_new();
     TRY(skeletons_new(roots, init, &n->skeletons, err));
     n->shares_paths = json_get_flag(request, "shares_paths", false);
     n->lose = json_get_int(json_get(request, "faults"), "lose", 0);
@@ -131,7 +132,8 @@ static int op_hello(struct node *n, int64_t id, const json_t *request, json_t **
     json_set_str(ok, "identity", identity_pool_named(n->identities) ? "range" : "user");
     json_set_str(ok, "work", n->shares_paths ? n->work : NULL);
     json_set_take(ok, "mechanism", mechanism);
-    json_set_str(ok, "limits", "rlimit");
+    json_set_str(ok, "limits", cgroup_tree_limits(n->groups));
+    json_set_str(ok, "limits_why", cgroup_tree_why(n->groups));
     json_set_str(ok, "kernel", known ? u.release : "");
     json_set_int(ok, "cpus", sysconf(_SC_NPROCESSORS_ONLN));
     *ret_ok = ok;
@@ -333,6 +335,7 @@ void node_release(struct node *n)
     identity_pool_free(n->identities);
     mechanism_done(&n->mechanism);
     buf_done(&n->filter);
+    cgroup_tree_free(n->groups);
     fd_close(&n->workfd);
     if (n->work != NULL) {
         struct orch_err ignored = ERR_INIT;

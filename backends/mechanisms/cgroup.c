@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backends/mechanisms/cgroup.h"
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TABLE_MAX ((size_t)4 << 20) /* /proc/self/mountinfo */
+#define VALUE_MAX ((size_t)64 << 10)
+#define OWN_PREFIX "orch-"
+
+struct cgroup_tree {
+    int version; /* 0: none */
+    char *own;   /* name of the node's group below each base */
+    char *bases[2];
+    int dirs[2]; /* the node's groups; version 2 has one */
+    char *why;
+};
+
+enum { MEMORY, PIDS };
+
+/* ---- finding the trees ---- */
+
+static bool has_word(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = list; (p = strstr(p, word)) != NULL; p += n) {
+        bool begins = p == list || p[-1] == ',' || p[-1] == ' ';
+        if (begins && (p[n] == ',' || p[n] == '\0' || p[n] == ' ' || p[n] == '\n')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* This process's own group in the hierarchy with that controller; NULL controller: version 2. Owned. */
+static char *own_group(const char *controller)
+{
+    struct orch_err ignored = ERR_INIT;
+    AUTO_FREE char *text = NULL;
+    size_t len = 0;
+    if (fd_read_file("/proc/self/cgroup", VALUE_MAX, &text, &len, &ignored) < 0) {
+        return NULL;
+    }
+    char *save = NULL;
+    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+        char *names = strchr(line, ':');
+        char *path = names != NULL ? strchr(names + 1, ':') : NULL;
+        if (path == NULL) {
+            continue;
+        }
+        *path++ = '\0';
+        if (controller == NULL ? names[1] == '\0' : has_word(names + 1, controller)) {
+            return xstrdup(path);
+        }
+    }
+    return NULL;
+}
+
+/* Where `group` is seen below a mount whose root is `root`; owned. */
+static char *seen_at(const char *mount, const char *root, const char *group)
+{
+    size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
+    const char *rest = strncmp(group, root, n) == 0 ? group + n : group;
+    return strcmp(rest, "/") == 0 ? xstrdup(mount) : xasprintf("%s%s", mount, rest);
+}
+
+/* The directory in which a group of ours can be made; NULL: there is no such hierarchy. Owned. */
+static char *find_base(const char *controller)
+{
+    struct orch_err ignored = ERR_INIT;
+    AUTO_FREE char *text = NULL;
+    AUTO_FREE char *group = own_group(controller);
+    size_t len = 0;
+    if (group == NULL || fd_read_file("/proc/self/mountinfo", TABLE_MAX, &text, &len, &ignored) < 0) {
+        return NULL;
+    }
+    char *save = NULL;
+    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+        char root[1024];
+        char mount[1024];
+        char type[32];
+        char options[1024];
+        const char *tail = strstr(line, " - ");
+        if (tail == NULL || sscanf(line, "%*s %*s %*s %1023s %1023s", root, mount) != 2 ||
+            sscanf(tail, " - %31s %*s %1023s", type, options) != 2) {
+            continue;
+        }
+        if (controller == NULL ? strcmp(type, "cgroup2") == 0
+                               : strcmp(type, "cgroup") == 0 && has_word(options, controller)) {
+            return seen_at(mount, root, group);
+        }
+    }
+    return NULL;
+}
+
+/* ---- small file work ---- */
+
+/* memory.limit_in_bytes answers EINTR when a signal is pending: it has to reclaim first. */
+static int write_value(int dir, const char *file, const char *value)
+{
+    AUTO_FD int fd = openat(dir, file, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return -errno;
+    }
+    ssize_t n;
+    do {
+        n = write(fd, value, strlen(value));
+    } while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : 0;
+}
+
+static int write_number(int dir, const char *file, uint64_t value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%" PRIu64, value);
+    return write_value(dir, file, text);
+}
+
+/* The number after `word` in a file of "word number" lines; word NULL: the whole file is one. 0 when it is not there.
+ */
+static uint64_t read_number(int dir, const char *file, const char *word)
+{
+    struct orch_err ignored = ERR_INIT;
+    AUTO_FREE char *text = NULL;
+    size_t len = 0;
+    if (fd_read_file_at(dir, file, VALUE_MAX, &text, &len, &ignored) < 0) {
+        return 0;
+    }
+    const char *at = text;
+    size_t n = word != NULL ? strlen(word) : 0;
+    while (word != NULL && at != NULL && (strncmp(at, word, n) != 0 || at[n] != ' ')) {
+        at = strchr(at, '\n');
+        at = at != NULL ? at + 1 : NULL;
+    }
+    return at != NULL ? strtoull(at + n, NULL, 10) : 0;
+}
+
+static int group_dir(const struct cgroup_tree *t, int which, const char *name)
+{
+    int dir = t->dirs[which];
+    return dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* ---- what dead nodes left ---- */
+
+static void remove_groups(int base, const char *name)
+{
+    int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (dir == NULL) {
+        fd_close(&fd);
+        return;
+    }
+    const struct dirent *e;
+    while ((e = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): own stream */
+        if (e->d_type == DT_DIR && e->d_name[0] != '.') {
+            (void)unlinkat(fd, e->d_name, AT_REMOVEDIR);
+        }
+    }
+    (void)closedir(dir);
+    (void)unlinkat(base, name, AT_REMOVEDIR); /* fails while something lives in it */
+}
+
+static void sweep(const char *base)
+{
+    int fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (dir == NULL) {
+        fd_close(&fd);
+        return;
+    }
+    const struct dirent *e;
+    while ((e = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): own stream */
+        if (strncmp(e->d_name, OWN_PREFIX, strlen(OWN_PREFIX)) != 0) {
+            continue;
+        }
+        long pid = strtol(e->d_name + strlen(OWN_PREFIX), NULL, 10);
+        if (pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH) {
+            remove_groups(fd, e->d_name);
+        }
+    }
+    (void)closedir(dir);
+}
+
+/* ---- the node's own group ---- */
+
+/* Version 2 gives no controllers to groups below one that holds processes: ours move into a leaf first. Only where
+ * nobody else is there. */
+static int make_room(int base, const char *own)
+{
+    AUTO_FREE char *leaf = xasprintf("%s-node", own);
+    if (mkdirat(base, leaf, 0755) < 0 && errno != EEXIST) {
+        return -errno;
+    }
+    AUTO_FREE char *procs = xasprintf("%s/cgroup.procs", leaf);
+    const pid_t ours[] = {getpid(), getppid()};
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++) {
+        int code = write_number(base, procs, (uint64_t)ours[i]);
+        if (code < 0) {
+            return code;
+        }
+    }
+    return write_value(base, "cgroup.subtree_control", "+memory +pids");
+}
+
+static int open_own(struct cgroup_tree *t, int which)
+{
+    AUTO_FD int base = open(t->bases[which], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (base < 0) {
+        return -errno;
+    }
+    int code = 0;
+    if (t->version == 2) {
+        code = write_value(base, "cgroup.subtree_control", "+memory +pids");
+        code = code == -EBUSY ? make_room(base, t->own) : code;
+    }
+    if (code < 0 || mkdirat(base, t->own, 0755) < 0) {
+        return code < 0 ? code : -errno;
+    }
+    t->dirs[which] = openat(base, t->own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->dirs[which] < 0) {
+        return -errno;
+    }
+    return t->version == 2 ? write_value(t->dirs[which], "cgroup.subtree_control", "+memory +pids") : 0;
+}
+
+static void give_up(struct cgroup_tree *t, int code)
+{
+    for (int i = 0; i < 2; i++) {
+        AUTO_FD int base = t->bases[i] == NULL ? -1 : open(t->bases[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        fd_close(&t->dirs[i]);
+        if (base >= 0) {
+            remove_groups(base, t->own);
+        }
+    }
+    t->why = xasprintf("version %d, %s: %s", t->version, t->bases[0], strerrordesc_np(-code));
+    t->version = 0;
+}
+
+struct cgroup_tree *cgroup_tree_new(void)
+{
+    struct cgroup_tree *t = xcalloc(1, sizeof *t);
+    *t = (struct cgroup_tree){.dirs = {-1, -1}, .own = xasprintf(OWN_PREFIX "%d", (int)getpid())};
+    t->bases[MEMORY] = find_base("memory");
+    t->bases[PIDS] = find_base("pids");
+    t->version = 1;
+    if (t->bases[MEMORY] == NULL || t->bases[PIDS] == NULL) {
+        free(t->bases[MEMORY]);
+        free(t->bases[PIDS]);
+        t->bases[PIDS] = NULL;
+        t->bases[MEMORY] = find_base(NULL);
+        t->version = 2;
+    }
+    if (t->bases[MEMORY] == NULL) {
+        t->version = 0;
+        t->why = xstrdup("no control groups are mounted");
+        return t;
+    }
+    int code = 0;
+    for (int i = 0; i < 2 && code == 0; i++) {
+        if (t->bases[i] != NULL) {
+            sweep(t->bases[i]);
+            code = open_own(t, i);
+        }
+    }
+    if (code < 0) {
+        give_up(t, code);
+    }
+    return t;
+}
+
+void cgroup_tree_free(struct cgroup_tree *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        AUTO_FD int base = t->bases[i] == NULL ? -1 : open(t->bases[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        fd_close(&t->dirs[i]);
+        if (base >= 0 && t->version != 0) {
+            remove_groups(base, t->own);
+        }
+        free(t->bases[i]);
+    }
+    free(t->own);
+    free(t->why);
+    free(t);
+}
+
+const char *cgroup_tree_limits(const struct cgroup_tree *t)
+{
+    static const char *const names[] = {"rlimit", "cgroup1", "cgroup2"};
+    return names[t->version];
+}
+
+const char *cgroup_tree_why(const struct cgroup_tree *t)
+{
+    return t->why != NULL ? t->why : "";
+}
+
+/* ---- a sandbox's group ---- */
+
+static int set_memory(const struct cgroup_tree *t, int dir, uint64_t bytes)
+{
+    if (bytes == 0) {
+        return 0;
+    }
+    if (t->version == 2) {
+        int code = write_number(dir, "memory.max", bytes);
+        int swap = code == 0 ? write_value(dir, "memory.swap.max", "0") : code;
+        return swap == -ENOENT ? 0 : swap;
+    }
+    int code = write_number(dir, "memory.limit_in_bytes", bytes);
+    int both = code == 0 ? write_number(dir, "memory.memsw.limit_in_bytes", bytes) : code;
+    return both == -ENOENT ? 0 : both; /* a kernel without swap accounting */
+}
+
+static int make_one(const struct cgroup_tree *t, int which, const char *name, const struct cgroup_limits *l)
+{
+    if (mkdirat(t->dirs[which], name, 0755) < 0) {
+        return -errno;
+    }
+    AUTO_FD int dir = group_dir(t, which, name);
+    if (dir < 0) {
+        return -errno;
+    }
+    int code = which == MEMORY ? set_memory(t, dir, l->memory) : 0;
+    bool pids = which == PIDS || t->version == 2;
+    return code == 0 && pids && l->processes > 0 ? write_number(dir, "pids.max", l->processes + 1) : code;
+}
+
+int cgroup_make(struct cgroup_tree *t, const char *name, const struct cgroup_limits *l, struct orch_err *err)
+{
+    int code = 0;
+    for (int i = 0; i < 2 && code == 0; i++) {
+        code = t->dirs[i] < 0 ? 0 : make_one(t, i, name, l);
+    }
+    if (code < 0) {
+        cgroup_remove(t, name);
+        return err_set(err, ORCH_E_UNAVAILABLE, "make a control group: %s", strerrordesc_np(-code));
+    }
+    return 0;
+}
+
+int cgroup_put(struct cgroup_tree *t, const char *name, pid_t pid, struct orch_err *err)
+{
+    for (int i = 0; i < 2; i++) {
+        AUTO_FD int dir = group_dir(t, i, name);
+        int code = dir < 0 ? 0 : write_number(dir, "cgroup.procs", (uint64_t)pid);
+        if (code < 0) {
+            return err_set(err, ORCH_E_UNAVAILABLE, "put the sandbox into its control group: %s",
+                           strerrordesc_np(-code));
+        }
+    }
+    return 0;
+}
+
+struct cgroup_events cgroup_read(struct cgroup_tree *t, const char *name)
+{
+    struct cgroup_events e = {0};
+    AUTO_FD int memory = group_dir(t, MEMORY, name);
+    AUTO_FD int pids = t->version == 2 ? -1 : group_dir(t, PIDS, name);
+    if (memory >= 0) {
+        bool second = t->version == 2;
+        e.oom_kills = read_number(memory, second ? "memory.events" : "memory.oom_control", "oom_kill");
+        e.peak = read_number(memory, second ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
+    }
+    int holder = pids >= 0 ? pids : memory;
+    e.refused_forks = holder < 0 ? 0 : read_number(holder, "pids.events", "max");
+    return e;
+}
+
+void cgroup_remove(struct cgroup_tree *t, const char *name)
+{
+    for (int i = 0; i < 2; i++) {
+        if (t->dirs[i] >= 0) {
+            (void)unlinkat(t->dirs[i], name, AT_REMOVEDIR);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits of a whole sandbox by control groups, where this process may make them: version 1 (memory and pids as separate
+ * trees) or version 2 (one tree, delegated). One group of the node's own holds one group a sandbox; the init is put in
+ * by its host pid before anything of the sandbox runs. Where groups cannot be made there are only process limits, and
+ * the record says so. Kernel: Documentation/admin-guide/cgroup-v1/memory.rst, pids.rst, cgroup-v2.rst. Single-threaded.
+ */
+#ifndef ORCH_BACKENDS_MECHANISMS_CGROUP_H
+#define ORCH_BACKENDS_MECHANISMS_CGROUP_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct cgroup_tree;
+
+/* Never fails: a tree that can make no group says why. Removes what dead nodes left. */
+struct cgroup_tree *cgroup_tree_new(void);
+void cgroup_tree_free(struct cgroup_tree *t); /* removes the node's own group; NULL is fine */
+/* "cgroup1", "cgroup2" or "rlimit". */
+const char *cgroup_tree_limits(const struct cgroup_tree *t);
+/* Why there are none; "" when there are. */
+const char *cgroup_tree_why(const struct cgroup_tree *t);
+
+struct cgroup_limits {
+    uint64_t memory;    /* bytes of the whole tree, its files in memory included; 0: none */
+    uint64_t processes; /* processes and threads, the init not counted; 0: none */
+};
+
+struct cgroup_events {
+    uint64_t oom_kills;     /* processes the kernel killed for the memory limit */
+    uint64_t refused_forks; /* times the process limit was hit */
+    uint64_t peak;          /* most bytes in use; 0: not known */
+};
+
+/* A group for a sandbox of that name, with its limits. Nothing is made, and 0 returned, where the tree can make none.
+ */
+MUST_USE int cgroup_make(struct cgroup_tree *t, const char *name, const struct cgroup_limits *l, struct orch_err *err);
+/* `pid` as seen here; before anything that shall be limited has been started by it. */
+MUST_USE int cgroup_put(struct cgroup_tree *t, const char *name, pid_t pid, struct orch_err *err);
+struct cgroup_events cgroup_read(struct cgroup_tree *t, const char *name);
+/* Once no process is left in it. Absence is fine. */
+void cgroup_remove(struct cgroup_tree *t, const char *name);
+
+#endif
