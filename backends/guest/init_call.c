@@ -66,7 +66,8 @@ static int read_plan(const struct control_message *m, struct plan *ret)
     return 0;
 }
 
-static void child(struct plan *p, const struct confinement *c, const int stdio[3], int report) __attribute__((noreturn));
+static void child(struct plan *p, const struct confinement *c, const int stdio[3], int report)
+    __attribute__((noreturn));
 static void child(struct plan *p, const struct confinement *c, const int stdio[3], int report)
 {
     /* all sources lie above 3 (the control socket is 3), so no dup2 destroys another's source */

@@ -28,7 +28,7 @@ enum { SCOPE_ABSTRACT_UNIX = 1, SCOPE_SIGNAL = 2, ABI_REFER = 2, ABI_TRUNCATE = 
      LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |                     \
      LANDLOCK_ACCESS_FS_MAKE_SYM)
 #define FS_DEVICES (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK) /* allowed nowhere */
-#define FS_FILE (LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE)     /* what a file, not a directory, has */
+#define FS_FILE (LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE) /* what a file, not a directory, has */
 
 static uint64_t handled(int abi)
 {
@@ -56,8 +56,7 @@ static int make_ruleset(int abi, const char *writable, size_t len)
 {
     static const char *const always[] = {"/tmp", "/home", "/dev/shm"};
     uint64_t all = handled(abi);
-    const struct ruleset_attr attr = {.fs = all,
-                                      .scoped = abi >= ABI_SCOPES ? SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL : 0};
+    const struct ruleset_attr attr = {.fs = all, .scoped = abi >= ABI_SCOPES ? SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL : 0};
     size_t size = abi >= ABI_SCOPES ? sizeof attr : sizeof attr.fs;
     int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
     if (ruleset < 0) {
@@ -83,7 +82,8 @@ static int make_ruleset(int abi, const char *writable, size_t len)
 int confine_prepare(const struct control_spec *spec, const char *filter, const char *writable, struct confinement *ret,
                     struct control_hello *facts)
 {
-    *ret = (struct confinement){.ruleset = -1, .filter_count = (unsigned short)(spec->filter_len / sizeof *ret->filter)};
+    *ret =
+        (struct confinement){.ruleset = -1, .filter_count = (unsigned short)(spec->filter_len / sizeof *ret->filter)};
     ret->filter = malloc(spec->filter_len + 1);
     if (ret->filter == NULL) {
         return -ENOMEM;
@@ -115,7 +115,7 @@ static int try_filter(void)
     if (!holds(syscall(SYS_clone3, NULL, 0), ENOSYS) || !holds(unshare(CLONE_NEWUSER), EPERM)) {
         return -ENOTRECOVERABLE;
     }
-    int fd = socket(AF_VSOCK, SOCK_STREAM, 0);
+    int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return holds(fd, EAFNOSUPPORT) ? 0 : -ENOTRECOVERABLE;
 }
 

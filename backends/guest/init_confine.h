@@ -19,8 +19,8 @@ struct confinement {
 int confine_prepare(const struct control_spec *spec, const char *filter, const char *writable, struct confinement *ret,
                     struct control_hello *facts);
 
-/* In the child of a call, last of all: enters both and tries them. 0, or -errno of what failed; -ENOTRECOVERABLE: one of
- * them is on and does not hold. */
+/* In the child of a call, last of all: enters both and tries them. 0, or -errno of what failed; -ENOTRECOVERABLE: one
+ * of them is on and does not hold. */
 int confine_call(const struct confinement *c);
 
 #endif

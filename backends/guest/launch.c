@@ -26,7 +26,7 @@
 
 static int say(const char *what)
 {
-    (void)dprintf(2, "%s: %s\n", what, strerror(errno)); /* NOLINT(concurrency-mt-unsafe): one thread */
+    (void)dprintf(2, "%s: %s\n", what, strerrordesc_np(errno));
     return -1;
 }
 

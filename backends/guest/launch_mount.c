@@ -25,7 +25,7 @@ struct step {
 
 static int say(const char *what, const char *path)
 {
-    (void)dprintf(2, "%s %s: %s\n", what, path, strerror(errno)); /* NOLINT(concurrency-mt-unsafe): one thread */
+    (void)dprintf(2, "%s %s: %s\n", what, path, strerrordesc_np(errno));
     return -1;
 }
 

@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CANNOT_START = 126, LIST_MAX = 65536, PATIENCE_S = 1, ROUNDS = 30 };
+enum { CANNOT_START = 126, LIST_MAX = 16384, PATIENCE_S = 1, ROUNDS = 30 };
 
 static int say(const char *what)
 {
-    (void)dprintf(2, "%s: %s\n", what, strerror(errno)); /* NOLINT(concurrency-mt-unsafe): one thread */
+    (void)dprintf(2, "%s: %s\n", what, strerrordesc_np(errno));
     return CANNOT_START;
 }
 
@@ -42,7 +42,7 @@ static pid_t start(char **argv)
 static void kill_children(void)
 {
     char path[64];
-    static char list[LIST_MAX]; /* one thread */
+    char list[LIST_MAX];
     (void)snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, list, sizeof list - 1);

@@ -43,6 +43,19 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
+/* Cuts the next line off *at; NULL at the end. */
+static char *next_line(char **at)
+{
+    char *line = *at;
+    if (*line == '\0') {
+        return NULL;
+    }
+    char *end = line + strcspn(line, "\n");
+    *at = *end == '\0' ? end : end + 1;
+    *end = '\0';
+    return line;
+}
+
 /* This process's own group in the hierarchy with that controller; NULL controller: version 2. Owned. */
 static char *own_group(const char *controller)
 {
@@ -52,8 +65,8 @@ static char *own_group(const char *controller)
     if (fd_read_file("/proc/self/cgroup", VALUE_MAX, &text, &len, &ignored) < 0) {
         return NULL;
     }
-    char *save = NULL;
-    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+    char *at = text;
+    for (char *line = next_line(&at); line != NULL; line = next_line(&at)) {
         char *names = strchr(line, ':');
         char *path = names != NULL ? strchr(names + 1, ':') : NULL;
         if (path == NULL) {
@@ -85,8 +98,8 @@ static char *find_base(const char *controller)
     if (group == NULL || fd_read_file("/proc/self/mountinfo", TABLE_MAX, &text, &len, &ignored) < 0) {
         return NULL;
     }
-    char *save = NULL;
-    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+    char *at = text;
+    for (char *line = next_line(&at); line != NULL; line = next_line(&at)) {
         char root[1024];
         char mount[1024];
         char type[32];

@@ -171,8 +171,8 @@ static int refuse_setid(filter f)
         const char *name;
         unsigned mode_arg;
         int number;
-    } calls[] = {{"chmod", 1, 0}, {"fchmod", 1, 0},  {"fchmodat", 2, 0}, {"fchmodat2", 2, 452}, {"mkdir", 1, 0},
-                 {"mkdirat", 2, 0}, {"mknod", 1, 0}, {"mknodat", 2, 0},  {"creat", 1, 0}};
+    } calls[] = {{"chmod", 1, 0},   {"fchmod", 1, 0}, {"fchmodat", 2, 0}, {"fchmodat2", 2, 452}, {"mkdir", 1, 0},
+                 {"mkdirat", 2, 0}, {"mknod", 1, 0},  {"mknodat", 2, 0},  {"creat", 1, 0}};
     static const uint64_t creates[] = {O_CREAT, O_TMPFILE & ~O_DIRECTORY};
     int code = 0;
     for (size_t i = 0; i < ARRAY_LEN(calls) && code == 0; i++) {

@@ -3,9 +3,10 @@
  * The system call filter of every call, made once by the node (libseccomp) and put on by orch-init right before exec.
  *
  * What is not refused is allowed: agents run any program. Refused is what lets a process leave, or reach parts of the
- * kernel that no agent's program needs (sandboxes catalogue: other namespaces and mounts, io_uring, bpf, keyrings, foreign
- * socket families, input to terminals, setuid bits, a second ABI). Left, because programs break without: ptrace (a Landlock
- * domain and the PID namespace hold it), NETLINK_ROUTE, AF_UNIX where no socket of the host's can be reached.
+ * kernel that no agent's program needs (sandboxes catalogue: other namespaces and mounts, io_uring, bpf, keyrings,
+ * foreign socket families, input to terminals, setuid bits, a second ABI). Left, because programs break without: ptrace
+ * (a Landlock domain and the PID namespace hold it), NETLINK_ROUTE, AF_UNIX where no socket of the host's can be
+ * reached.
  */
 #ifndef ORCH_BACKENDS_MECHANISMS_FILTER_H
 #define ORCH_BACKENDS_MECHANISMS_FILTER_H
