@@ -61,6 +61,7 @@ struct environment_settings {
     uint32_t uid_count;
     const char *const
         *covered;             /* loopback-remote: NULL-terminated host paths that do not exist there (project, state) */
+    bool pass_stdio;          /* calls may have this process's own standard descriptors (same machine only) */
     unsigned lose_every;      /* loopback-remote: every n-th reply is lost; 0: none */
     int64_t reply_timeout_ns; /* wait for one reply before observe; 0: 10 s */
     const json_t *extra;      /* the environment's own settings of the config; borrowed during the call; may be NULL */
@@ -213,6 +214,7 @@ struct call_spec {
                               rest is only dropped */
     size_t capture_head;   /* kept bytes of the start of each of stdout and stderr; 0 with capture_tail 0: 64 KiB */
     size_t capture_tail;   /* kept bytes of the end; 0 with capture_head 0: 64 KiB */
+    bool stdio;            /* this process's descriptors 0, 1 and 2 instead of input and captures; needs pass_stdio */
     const json_t *limits; /* members of the spec's `limits` replaced for this call (not disk, tmp, home); may be NULL */
     /* Live output as it arrives (1: stdout, 2: stderr); may be NULL. Everything up to the limit passes here. */
     void (*on_output)(struct call *call, int stream, const char *data, size_t len, void *arg);
@@ -222,6 +224,7 @@ struct call_result {
     struct orch_err err;
     enum call_end end;
     int code;
+    bool not_started;      /* the program could not be started: CALL_EXITED with 126 or 127, as a shell says it */
     char limit[32];        /* "timeout", "memory", "output", "cpu", "processes", "disk", "file"; "" */
     int64_t limit_value;   /* its value in its own unit (ns, bytes, count) */
     int64_t wall_ns;       /* measured where it ran */

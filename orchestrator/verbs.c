@@ -22,6 +22,7 @@ const struct verb *const verbs[] = {
     &cmd_config_explain,
     &cmd_config_schema,
     &cmd_config_reference,
+    &cmd_sandbox_exec,
     &cmd_version,
     &cmd_help,
     NULL,

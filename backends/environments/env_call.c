@@ -156,6 +156,7 @@ static void finish_json(struct call *call, const json_t *result)
     } else if (strcmp(end, "not-started") == 0) {
         /* As a shell reports it: 126 and 127 are the program's own answer too. */
         r.end = CALL_EXITED;
+        r.not_started = true;
         r.code = (int)json_get_int(result, "program", 127);
     } else {
         (void)err_set(&r.err, ORCH_E_LOST, "the sandbox died with call `%s` under way", call->name);
@@ -411,11 +412,17 @@ static void send_call(struct call *call)
     node_channel_free(call->in);
     node_channel_free(call->out);
     node_channel_free(call->errout);
+    call->in = call->out = call->errout = NULL;
+    json_t *q = json_copy(call->body);
+    if (call->stdio) {
+        json_set_flag(q, "stdio", true);
+        call->request = node_request(client, q, late_call, on_call_reply, call);
+        return;
+    }
     call->in = call->input_len > 0 ? node_channel_new(client, 0, &in_callbacks, call) : NULL;
     call->out = node_channel_new(client, 0, &out_callbacks, call);
     call->errout = node_channel_new(client, 0, &err_callbacks, call);
     call->input_sent = 0;
-    json_t *q = json_copy(call->body);
     json_set_int(q, "stdin", call->in != NULL ? node_channel_id(call->in) : 0);
     json_set_int(q, "stdout", node_channel_id(call->out));
     json_set_int(q, "stderr", node_channel_id(call->errout));
@@ -505,6 +512,7 @@ int sandbox_call(struct sandbox *sb, const struct call_spec *spec, call_cb cb, v
     call->body = call_body(sb, spec);
     call->on_output = spec->on_output;
     call->output_limit = spec->output_limit;
+    call->stdio = spec->stdio;
     if (spec->input_len > 0) {
         call->input = xmemdup0(spec->input, spec->input_len);
         call->input_len = spec->input_len;

@@ -62,6 +62,7 @@ int environment_new(const char *name, const struct environment_settings *setting
     };
     env->node_program = xstrdup(settings->node_program);
     AUTO_FREE char *dir = path_dir(settings->node_program);
+    env->pass_stdio = settings->pass_stdio;
     env->mechanism = xstrdup(settings->mechanism != NULL ? settings->mechanism : "auto");
     env->init_program = settings->init_program != NULL ? xstrdup(settings->init_program) : path_join(dir, "orch-init");
     env->work_dir = xstrdup(settings->work_dir);
@@ -159,6 +160,7 @@ static json_t *hello_request(const struct environment *env)
     json_set_str(q, "work", env->row->shares_paths ? env->work_dir : NULL);
     json_set_str(q, "init", env->init_program);
     json_set_str(q, "mechanism", env->mechanism);
+    json_set_flag(q, "stdio", env->pass_stdio);
     json_t *ids = json_null();
     if (env->uid_count > 0) {
         ids = json_object();

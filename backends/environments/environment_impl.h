@@ -30,6 +30,7 @@ struct environment {
 
     /* settings, owned copies */
     char *node_program, *init_program, *work_dir, *mechanism;
+    bool pass_stdio;
     char **covered;
     uint32_t uid_first, uid_count;
     unsigned lose_every;
@@ -89,6 +90,7 @@ struct sandbox {
 struct call {
     struct sandbox *sb;
     struct call *next, *prev;
+    bool stdio;
     char *name;
     json_t *body; /* the request without id and channels; NULL: waits for somebody else's call */
     call_cb cb;

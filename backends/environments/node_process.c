@@ -89,14 +89,19 @@ int node_process_start(struct environment *env, const struct node_launch *launch
     }
     AUTO_FD int ours_messages = messages[0];
     AUTO_FD int their_messages = messages[1];
-    const struct spawn_fd fds[] = {{0, theirs}, {1, theirs}, {2, their_messages}};
+    const struct spawn_fd fds[] = {{0, theirs},
+                                   {1, theirs},
+                                   {2, their_messages},
+                                   {PROTOCOL_STDIO_FD, 0},
+                                   {PROTOCOL_STDIO_FD + 1, 1},
+                                   {PROTOCOL_STDIO_FD + 2, 2}};
     const struct spawn spawn = {
         .program = launch->program,
         .argv = launch->argv,
         .envp = launch->envp,
         .cwd = "/",
         .fds = fds,
-        .fd_count = ARRAY_LEN(fds),
+        .fd_count = env->pass_stdio ? ARRAY_LEN(fds) : 3,
     };
     pid_t pid = process_spawn(&spawn, &env->pidfd, err);
     if (pid < 0) {

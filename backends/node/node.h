@@ -106,6 +106,7 @@ struct node_call {
     struct spec_limits limits;
     int64_t wall_ns; /* 0: none */
     uint32_t channel_in, channel_out, channel_err;
+    bool stdio;   /* the host's own descriptors instead of channels */
     int child[3]; /* the program's ends, until it starts */
     struct pump *in, *out, *errout;
     uint64_t out_bytes[2][2]; /* [stdout, stderr][forwarded, total], kept after the pumps are gone */
@@ -280,6 +281,7 @@ struct node {
     int exit_code;
     struct clock clock;
     bool shares_paths;
+    bool passes_stdio; /* PROTOCOL_STDIO_FD and the next two are the host's */
     int64_t lose; /* every N-th reply; 0: none */
     int64_t replies, lost;
     char *work; /* the node's directory, absolute */

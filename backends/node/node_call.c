@@ -233,8 +233,22 @@ static int open_pipe(struct node_call *c, uint32_t channel, bool input, struct p
 }
 
 /* Pipes are made when the request comes: input may follow it at once. */
+static int open_stdio(struct node_call *c, struct orch_err *err)
+{
+    for (int i = 0; i < 3; i++) {
+        c->child[i] = fcntl(PROTOCOL_STDIO_FD + i, F_DUPFD_CLOEXEC, 3);
+        if (c->child[i] < 0) {
+            return err_errno(err, ORCH_E_IO, "pass a standard descriptor on");
+        }
+    }
+    return 0;
+}
+
 static int open_pipes(struct node_call *c, struct orch_err *err)
 {
+    if (c->stdio) {
+        return open_stdio(c, err);
+    }
     TRY(open_pipe(c, c->channel_in, true, &c->in, &c->child[0], err));
     TRY(open_pipe(c, c->channel_out, false, &c->out, &c->child[1], err));
     if (c->channel_err == c->channel_out && c->channel_out != 0) {
@@ -544,6 +558,10 @@ static int read_request(struct node_call *c, const json_t *request, struct orch_
         return err_set(err, ORCH_E_CONFIG, "wall_ms: out of range");
     }
     c->wall_ns = wall_ms * NS_PER_MS;
+    c->stdio = json_get_flag(request, "stdio", false);
+    if (c->stdio && !sb->node->passes_stdio) {
+        return err_set(err, ORCH_E_CONFIG, "stdio: this node was given none");
+    }
     TRY(read_channel(request, "stdin", &c->channel_in, err));
     TRY(read_channel(request, "stdout", &c->channel_out, err));
     TRY(read_channel(request, "stderr", &c->channel_err, err));

@@ -106,6 +106,7 @@ static int greet(struct node *n, const json_t *request, struct orch_err *err)
     n->groups = cgroup_tree_new();
     TRY(skeletons_new(roots, init, &n->skeletons, err));
     n->shares_paths = json_get_flag(request, "shares_paths", false);
+    n->passes_stdio = json_get_flag(request, "stdio", false);
     n->lose = json_get_int(json_get(request, "faults"), "lose", 0);
     return 0;
 }
@@ -261,10 +262,10 @@ static int op_stats(struct node *n, int64_t id, const json_t *request, json_t **
 }
 
 static const struct operation operations[] = {
-    {"hello", "version shares_paths work init mechanism ids faults ", op_hello},
+    {"hello", "version shares_paths work init mechanism stdio ids faults ", op_hello},
     {"put", "digest channel ", op_put},
     {"open", "sandbox spec ", op_open},
-    {"call", "sandbox call argv env cwd limits stdin stdout stderr wall_ms ", op_call},
+    {"call", "sandbox call argv env cwd limits stdin stdout stderr stdio wall_ms ", op_call},
     {"signal", "sandbox call signal ", op_signal},
     {"get", "sandbox path channel as ", op_get},
     {"observe", "sandbox ", op_observe},

@@ -35,6 +35,7 @@
  *            "ids": {"first": 200000, "count": 65000}|null, "faults": {"lose": N}|null}
  *           work: an existing directory in which the node makes its own (0700, removed at the end);
  *           null: TMPDIR or /tmp. init: null: `orch-init` beside the node's own program.
+ *           stdio: calls may ask for the descriptors PROTOCOL_STDIO_FD+0..2, which the node was started with.
  *           ids: needed when the node runs as uid 0. shares_paths false: absolute paths in grants are
  *           refused and `get` never answers with one. lose: the node does not send every N-th reply
  *           (of any op but hello; events, DATA, END are never lost).
@@ -116,6 +117,7 @@
 
 #include <stdint.h>
 
+#define PROTOCOL_STDIO_FD 10 /* a terminal or pipe of the host, for a call that is not captured */
 #define PROTOCOL_VERSION 1
 #define PROTOCOL_HEADER 12
 #define PROTOCOL_JSON_MAX ((size_t)8 << 20)
