@@ -9,7 +9,6 @@
 
 #include <libsmartcols/libsmartcols.h>
 #include <openssl/crypto.h>
-#include <seccomp.h>
 #include <sqlite3.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,16 +24,16 @@ static json_t *libraries(void)
 {
     const char *smartcols = NULL;
     (void)scols_get_library_version(&smartcols);
-    const struct scmp_version *seccomp = seccomp_version();
-    AUTO_FREE char *seccomp_text =
-        seccomp != NULL ? xasprintf("%u.%u.%u", seccomp->major, seccomp->minor, seccomp->micro) : NULL;
     const struct {
         const char *name, *version;
     } list[] = {
-        {"jansson", jansson_version_str()}, {"libcrypto", OpenSSL_version(OPENSSL_VERSION_STRING)},
-        {"libseccomp", seccomp_text},       {"libsmartcols", smartcols},
-        {"libuv", uv_version_string()},     {"libyaml", yaml_get_version_string()},
-        {"sqlite", sqlite3_libversion()},   {"utf8proc", utf8proc_version()},
+        {"jansson", jansson_version_str()},
+        {"libcrypto", OpenSSL_version(OPENSSL_VERSION_STRING)},
+        {"libsmartcols", smartcols},
+        {"libuv", uv_version_string()},
+        {"libyaml", yaml_get_version_string()},
+        {"sqlite", sqlite3_libversion()},
+        {"utf8proc", utf8proc_version()},
     };
     json_t *o = json_object();
     for (size_t i = 0; i < ARRAY_LEN(list); i++) {

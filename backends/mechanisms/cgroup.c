@@ -257,6 +257,7 @@ static void give_up(struct cgroup_tree *t, int code)
             remove_groups(base, t->own);
         }
     }
+    free(t->why);
     t->why = xasprintf("version %d, %s: %s", t->version, t->bases[0], strerrordesc_np(-code));
     t->version = 0;
 }
@@ -280,17 +281,25 @@ struct cgroup_tree *cgroup_tree_new(void)
         t->why = xstrdup("no control groups are mounted");
         return t;
     }
+    for (int i = 0; i < 2; i++) {
+        if (t->bases[i] != NULL && access(t->bases[i], W_OK) < 0) {
+            give_up(t, -errno);
+        }
+    }
+    return t;
+}
+
+/* The node's own groups are made with the first sandbox that needs one. */
+static int open_all(struct cgroup_tree *t)
+{
     int code = 0;
-    for (int i = 0; i < 2 && code == 0; i++) {
-        if (t->bases[i] != NULL) {
+    for (int i = 0; i < 2 && code == 0 && t->version != 0; i++) {
+        if (t->bases[i] != NULL && t->dirs[i] < 0) {
             sweep(t->bases[i]);
             code = open_own(t, i);
         }
     }
-    if (code < 0) {
-        give_up(t, code);
-    }
-    return t;
+    return code;
 }
 
 void cgroup_tree_free(struct cgroup_tree *t)
@@ -355,7 +364,11 @@ static int make_one(const struct cgroup_tree *t, int which, const char *name, co
 
 int cgroup_make(struct cgroup_tree *t, const char *name, const struct cgroup_limits *l, struct orch_err *err)
 {
-    int code = 0;
+    int code = open_all(t);
+    if (code == -EBUSY || code == -EACCES || code == -EPERM || code == -EROFS) {
+        give_up(t, code); /* not delegated after all */
+        code = 0;
+    }
     for (int i = 0; i < 2 && code == 0; i++) {
         code = t->dirs[i] < 0 ? 0 : make_one(t, i, name, l);
     }

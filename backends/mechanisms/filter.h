@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The system call filter of every call, made once by the node (libseccomp) and put on by orch-init right before exec.
+ * The system call filter of every call, put on by orch-init right before exec. filter_make.c makes it with libseccomp
+ * when orch is built, for the architecture it is built for: making it takes longer than opening a sandbox.
  *
  * What is not refused is allowed: agents run any program. Refused is what lets a process leave, or reach parts of the
  * kernel that no agent's program needs (sandboxes catalogue: other namespaces and mounts, io_uring, bpf, keyrings,
@@ -11,19 +12,15 @@
 #ifndef ORCH_BACKENDS_MECHANISMS_FILTER_H
 #define ORCH_BACKENDS_MECHANISMS_FILTER_H
 
-#include "base/buf.h"
-#include "base/err.h"
-
 #include <stdbool.h>
+#include <stddef.h>
 
-#define FILTER_BYTES_MAX ((size_t)32768) /* BPF_MAXINSNS of 8 bytes each */
-
-struct filter_options {
-    bool unix_sockets; /* AF_UNIX is allowed: nothing granted holds a socket */
+struct filter_program {
+    const void *bytes; /* struct sock_filter[], constant */
+    size_t len;        /* in bytes */
 };
 
-/* Appends the classic BPF program (struct sock_filter[], for this architecture) to `out`. ORCH_E_UNAVAILABLE when
- * libseccomp cannot make it. */
-MUST_USE int filter_make(const struct filter_options *o, struct buf *out, struct orch_err *err);
+/* `unix_sockets`: AF_UNIX is allowed, as nothing granted holds a socket. */
+struct filter_program filter_program(bool unix_sockets);
 
 #endif

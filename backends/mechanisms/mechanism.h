@@ -37,6 +37,7 @@ struct mechanism {
     const char *name;
     char *program;                       /* owned: what is started */
     char version[MECHANISM_VERSION_MAX]; /* of bwrap; of the kernel for namespaces */
+    bool init_inside;                    /* the prepared root must hold orch-init */
     pid_t (*start)(const struct mechanism *m, const struct mechanism_options *o, int *ret_pidfd, struct orch_err *err);
 };
 

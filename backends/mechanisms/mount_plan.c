@@ -356,6 +356,18 @@ static uint64_t or_default(uint64_t n, uint64_t fallback)
     return n == 0 ? fallback : n;
 }
 
+/* Directories of the machine's /etc that programs in /usr rely on; as links they would be something else inside. */
+static void lower_shared(struct mount_plan *p)
+{
+    static const char *const shared[] = {"/etc/alternatives", "/etc/ssl/certs"};
+    for (size_t i = 0; i < ARRAY_LEN(shared); i++) {
+        struct stat st;
+        if (lstat(shared[i], &st) == 0 && S_ISDIR(st.st_mode)) {
+            mount_plan_add(p, MOUNT_RO_BIND, shared[i], shared[i], 0);
+        }
+    }
+}
+
 static void lower_base(const struct lowering *l, struct mount_plan *p)
 {
     const struct spec_limits *limits = &l->s->limits;
@@ -363,6 +375,7 @@ static void lower_base(const struct lowering *l, struct mount_plan *p)
     mount_plan_add(p, MOUNT_RO_BIND, l->place->skeleton, "/", 0);
     if (l->s->system) {
         mount_plan_add(p, MOUNT_RO_BIND, "/usr", "/usr", 0);
+        lower_shared(p);
     }
     mount_plan_add(p, MOUNT_PROC, NULL, "/proc", 0);
     mount_plan_add(p, MOUNT_RO_BIND, "/proc/sys", "/proc/sys", 0);

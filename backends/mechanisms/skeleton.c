@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "base/path.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +16,6 @@
 #include <unistd.h>
 
 #define COPY_MAX ((size_t)8 << 20) /* one file of /etc */
-#define LINKS_MAX 4096             /* entries of /etc/alternatives */
 
 struct root {
     char *shape; /* owned: what it was made for */
@@ -74,37 +72,6 @@ static int put_copy(int root, const char *path, const char *from, mode_t mode, b
     return fchmod(fd, mode) < 0 ? err_errno(err, ORCH_E_IO, "chmod %s", path) : 0;
 }
 
-static void close_dir(DIR **d)
-{
-    if (*d != NULL) {
-        (void)closedir(*d);
-    }
-}
-
-/* /etc/alternatives: links from /usr/bin lead through it into /usr again. */
-static int put_alternatives(int root, struct orch_err *err)
-{
-    AUTO(close_dir) DIR *d = opendir("/etc/alternatives");
-    if (d == NULL) {
-        return 0;
-    }
-    TRY(put_dir(root, "etc/alternatives", err));
-    struct dirent *e;
-    for (int n = 0; n < LINKS_MAX && (e = readdir(d)) != NULL; n++) { /* NOLINT(concurrency-mt-unsafe): own DIR */
-        char target[SPEC_PATH_MAX];
-        ssize_t len = readlinkat(dirfd(d), e->d_name, target, sizeof target - 1);
-        if (len <= 0 || (size_t)len >= sizeof target - 1) {
-            continue;
-        }
-        target[len] = '\0';
-        AUTO_FREE char *path = xasprintf("etc/alternatives/%s", e->d_name);
-        if (symlinkat(target, root, path) < 0) {
-            return err_errno(err, ORCH_E_IO, "make %s", path);
-        }
-    }
-    return 0;
-}
-
 /* /bin, /lib and the others: links as on the host, or directories to be left empty. */
 static int put_system_links(int root, struct orch_err *err)
 {
@@ -127,7 +94,8 @@ static int put_system_links(int root, struct orch_err *err)
 
 static int put_etc(int root, bool isolated, struct orch_err *err)
 {
-    static const char *const dirs[] = {"etc", "etc/ssl", "etc/ssl/certs"};
+    /* the last two are mount points (mount_plan.c) */
+    static const char *const dirs[] = {"etc", "etc/ssl", "etc/ssl/certs", "etc/alternatives"};
     static const struct {
         const char *path, *text;
     } files[] = {
@@ -135,9 +103,8 @@ static int put_etc(int root, bool isolated, struct orch_err *err)
         {"etc/group", "root:x:0:\nnogroup:x:65534:\n"},
         {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
     };
-    static const char *const copies[] = {"/etc/ld.so.cache",     "/etc/services",
-                                         "/etc/protocols",       "/etc/localtime",
-                                         "/etc/ssl/openssl.cnf", "/etc/ssl/certs/ca-certificates.crt"};
+    static const char *const copies[] = {"/etc/ld.so.cache", "/etc/services", "/etc/protocols", "/etc/localtime",
+                                         "/etc/ssl/openssl.cnf"};
     for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
         TRY(put_dir(root, dirs[i], err));
     }
@@ -178,8 +145,7 @@ static int build_root(const struct skeletons *k, int root, const struct sandbox_
         TRY(file ? put_text(root, *t, "", err) : put_dir(root, *t, err));
     }
     TRY(put_etc(root, s->network == SPEC_NO_NETWORK, err));
-    TRY(put_alternatives(root, err));
-    return put_copy(root, &CONTROL_INIT_PATH[1], k->init_program, 0555, true, err);
+    return k->init_program == NULL ? 0 : put_copy(root, &CONTROL_INIT_PATH[1], k->init_program, 0555, true, err);
 }
 
 /* ---- the set ---- */
@@ -200,7 +166,7 @@ int skeletons_new(const char *dir, const char *init_program, struct skeletons **
     struct skeletons *k = xcalloc(1, sizeof *k);
     *k = (struct skeletons){
         .dir = xstrdup(dir),
-        .init_program = xstrdup(init_program),
+        .init_program = init_program != NULL ? xstrdup(init_program) : NULL,
         .empty_dir = path_join(dir, "empty"),
         .empty_file = path_join(dir, "empty-file"),
     };

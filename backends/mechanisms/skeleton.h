@@ -14,7 +14,7 @@
 
 struct skeletons;
 
-/* Roots are made in `dir` (absolute, the node's own). `init_program` is copied into each. */
+/* Roots are made in `dir` (absolute, the node's own). `init_program` is copied into each, if not NULL. */
 MUST_USE int skeletons_new(const char *dir, const char *init_program, struct skeletons **ret, struct orch_err *err);
 void skeletons_free(struct skeletons *k); /* the files go with the directory */
 

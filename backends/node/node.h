@@ -282,12 +282,11 @@ struct node {
     struct clock clock;
     bool shares_paths;
     bool passes_stdio; /* PROTOCOL_STDIO_FD and the next two are the host's */
-    int64_t lose; /* every N-th reply; 0: none */
+    int64_t lose;      /* every N-th reply; 0: none */
     int64_t replies, lost;
     char *work; /* the node's directory, absolute */
     int workfd;
     struct mechanism mechanism;
-    struct buf filter; /* the system call filter of every call */
     struct identity_pool *identities;
     struct skeletons *skeletons;
     struct cgroup_tree *groups;

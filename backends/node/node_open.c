@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a spec to a checked sandbox: identity, files, mechanism, handshake. */
+#include "backends/mechanisms/filter.h"
 #include "backends/node/node.h"
 
 #include "base/fd.h"
@@ -55,26 +56,27 @@ static int plan_mounts(struct node_sandbox *sb, struct mount_plan *ret, struct o
 
 static int send_spec(struct node_sandbox *sb, struct orch_err *err)
 {
+    const struct filter_program filter = filter_program(true);
     struct control_spec spec = {
         .switch_identity = identity_pool_named(sb->node->identities),
         .uid = sb->identity.uid,
         .gid = sb->identity.gid,
         .isolated = sb->spec.network == SPEC_NO_NETWORK,
         .port_count = (uint32_t)sb->spec.port_count,
-        .filter_len = (uint32_t)sb->node->filter.len,
+        .filter_len = (uint32_t)filter.len,
     };
     if (sb->spec.port_count > 0) {
         memcpy(spec.ports, sb->spec.ports, sb->spec.port_count * sizeof *sb->spec.ports);
     }
     AUTO_BUF struct buf texts;
     buf_init(&texts, CONTROL_PAYLOAD_MAX / 2);
-    buf_add(&texts, sb->node->filter.data, sb->node->filter.len);
+    buf_add(&texts, filter.bytes, filter.len);
     for (size_t i = 0; i < sb->spec.grant_count; i++) {
         if (sb->spec.grants[i].mode == SPEC_RW) {
             buf_add(&texts, sb->spec.grants[i].target, strlen(sb->spec.grants[i].target) + 1);
         }
     }
-    spec.writable_len = (uint32_t)(texts.len - sb->node->filter.len);
+    spec.writable_len = (uint32_t)(texts.len - filter.len);
     for (char **p = sb->spec.absent; *p != NULL; p++) {
         buf_add(&texts, *p, strlen(*p) + 1);
     }
@@ -147,7 +149,7 @@ static int make_group(struct node_sandbox *sb, struct orch_err *err)
         return 0;
     }
     TRY(cgroup_make(sb->node->groups, sb->name, &l, err));
-    sb->has_group = true;
+    sb->has_group = cgroup_tree_why(sb->node->groups)[0] == '\0';
     return 0;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests: one table of operations and the members each may have. */
-#include "backends/mechanisms/filter.h"
 #include "backends/node/node.h"
 #include "base/buf.h"
 #include "base/fd.h"
@@ -100,11 +99,9 @@ static int greet(struct node *n, const json_t *request, struct orch_err *err)
     const char *asked = json_get_str(request, "init", NULL);
     AUTO_FREE char *init = asked != NULL ? xstrdup(asked) : default_init();
     TRY(mechanism_choose(json_get_str(request, "mechanism", "auto"), init, &n->mechanism, err));
-    buf_init(&n->filter, FILTER_BYTES_MAX);
-    TRY(filter_make(&(struct filter_options){.unix_sockets = true}, &n->filter, err));
     AUTO_FREE char *roots = path_join(n->work, "roots");
     n->groups = cgroup_tree_new();
-    TRY(skeletons_new(roots, init, &n->skeletons, err));
+    TRY(skeletons_new(roots, n->mechanism.init_inside ? init : NULL, &n->skeletons, err));
     n->shares_paths = json_get_flag(request, "shares_paths", false);
     n->passes_stdio = json_get_flag(request, "stdio", false);
     n->lose = json_get_int(json_get(request, "faults"), "lose", 0);
@@ -335,7 +332,6 @@ void node_release(struct node *n)
     skeletons_free(n->skeletons);
     identity_pool_free(n->identities);
     mechanism_done(&n->mechanism);
-    buf_done(&n->filter);
     cgroup_tree_free(n->groups);
     fd_close(&n->workfd);
     if (n->work != NULL) {

@@ -71,7 +71,7 @@ Test(node_sandbox, only_what_was_granted_exists)
     "awk '{print $5, $6}' /proc/self/mountinfo | grep -vE '^/proc/(bus|irq|sysrq-trigger) ' | sort; "                  \
     "grep -E '^(Cap|NoNew|Seccomp|Groups)' /proc/self/status; cat /proc/self/setgroups; "                              \
     "cat /proc/self/uid_map /proc/self/gid_map | awk '{print $3}'; "                                                   \
-    "ls -lA / /dev /dev/pts /etc /w | awk '/^[-cdl]/ {print $1, $3, $4, $NF}'; "                                       \
+    "ls -lA -I .orch-init / /dev /dev/pts /etc /w | awk '/^[-cdl]/ {print $1, $3, $4, $NF}'; "                         \
     "for p in /x /dev/x /etc/x /usr/x /tmp/x /home/agent/x /dev/shm/x /w/x /w/output/x /proc/sys/kernel/hostname; do " \
     "(: >$p) 2>/dev/null && echo may write $p; done; "                                                                 \
     "for w in -U -m -n -p; do unshare $w true 2>/dev/null && echo may unshare $w; done; "                              \
