@@ -23,7 +23,9 @@ struct cgroup_tree {
     int version; /* 0: none */
     char *own;   /* name of the node's group below each base */
     char *bases[2];
-    int dirs[2]; /* the node's groups; version 2 has one */
+    int dirs[2];                 /* the node's groups; version 2 has one */
+    struct cgroup_limits *slots; /* of each group made: its limits now */
+    uint32_t slot_count;
     char *why;
 };
 
@@ -159,8 +161,10 @@ static uint64_t read_number(int dir, const char *file, const char *word)
     return at != NULL ? strtoull(at + n, NULL, 10) : 0;
 }
 
-static int group_dir(const struct cgroup_tree *t, int which, const char *name)
+static int group_dir(const struct cgroup_tree *t, int which, uint32_t index)
 {
+    char name[16];
+    (void)snprintf(name, sizeof name, "%u", index);
     int dir = t->dirs[which];
     return dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
@@ -316,6 +320,7 @@ void cgroup_tree_free(struct cgroup_tree *t)
         free(t->bases[i]);
     }
     free(t->own);
+    free(t->slots);
     free(t->why);
     free(t);
 }
@@ -348,12 +353,9 @@ static int set_memory(const struct cgroup_tree *t, int dir, uint64_t bytes)
     return both == -ENOENT ? 0 : both; /* a kernel without swap accounting */
 }
 
-static int make_one(const struct cgroup_tree *t, int which, const char *name, const struct cgroup_limits *l)
+static int set_limits(const struct cgroup_tree *t, int which, uint32_t index, const struct cgroup_limits *l)
 {
-    if (mkdirat(t->dirs[which], name, 0755) < 0) {
-        return -errno;
-    }
-    AUTO_FD int dir = group_dir(t, which, name);
+    AUTO_FD int dir = group_dir(t, which, index);
     if (dir < 0) {
         return -errno;
     }
@@ -362,27 +364,62 @@ static int make_one(const struct cgroup_tree *t, int which, const char *name, co
     return code == 0 && pids && l->processes > 0 ? write_number(dir, "pids.max", l->processes + 1) : code;
 }
 
-int cgroup_make(struct cgroup_tree *t, const char *name, const struct cgroup_limits *l, struct orch_err *err)
+static int make_group(const struct cgroup_tree *t, int which, uint32_t index)
+{
+    char name[16];
+    (void)snprintf(name, sizeof name, "%u", index);
+    return mkdirat(t->dirs[which], name, 0755) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* A limit that is taken away again needs a new group: 0 is not "none" there. */
+static bool can_stay(const struct cgroup_limits *has, const struct cgroup_limits *l)
+{
+    return has->memory == l->memory && has->processes == l->processes;
+}
+
+static int prepare(struct cgroup_tree *t, uint32_t index, const struct cgroup_limits *l)
+{
+    static const struct cgroup_limits none = {0, 0};
+    const struct cgroup_limits *has = index < t->slot_count ? &t->slots[index] : &none;
+    if (!can_stay(has, &none) && can_stay(has, l)) {
+        return 0;
+    }
+    char name[16];
+    (void)snprintf(name, sizeof name, "%u", index);
+    int code = 0;
+    for (int i = 0; i < 2 && code == 0; i++) {
+        if (t->dirs[i] >= 0) {
+            (void)unlinkat(t->dirs[i], name, AT_REMOVEDIR);
+            code = make_group(t, i, index);
+            code = code == 0 ? set_limits(t, i, index, l) : code;
+        }
+    }
+    if (code == 0 && index >= t->slot_count) {
+        t->slots = xrealloc(t->slots, (index + 1) * sizeof *t->slots);
+        memset(t->slots + t->slot_count, 0, (index + 1 - t->slot_count) * sizeof *t->slots);
+        t->slot_count = index + 1;
+    }
+    if (code == 0) {
+        t->slots[index] = *l;
+    }
+    return code;
+}
+
+int cgroup_take(struct cgroup_tree *t, uint32_t index, const struct cgroup_limits *l, struct orch_err *err)
 {
     int code = open_all(t);
     if (code == -EBUSY || code == -EACCES || code == -EPERM || code == -EROFS) {
         give_up(t, code); /* not delegated after all */
         code = 0;
     }
-    for (int i = 0; i < 2 && code == 0; i++) {
-        code = t->dirs[i] < 0 ? 0 : make_one(t, i, name, l);
-    }
-    if (code < 0) {
-        cgroup_remove(t, name);
-        return err_set(err, ORCH_E_UNAVAILABLE, "make a control group: %s", strerrordesc_np(-code));
-    }
-    return 0;
+    code = code == 0 ? prepare(t, index, l) : code;
+    return code < 0 ? err_set(err, ORCH_E_UNAVAILABLE, "make a control group: %s", strerrordesc_np(-code)) : 0;
 }
 
-int cgroup_put(struct cgroup_tree *t, const char *name, pid_t pid, struct orch_err *err)
+int cgroup_put(struct cgroup_tree *t, uint32_t index, pid_t pid, struct orch_err *err)
 {
     for (int i = 0; i < 2; i++) {
-        AUTO_FD int dir = group_dir(t, i, name);
+        AUTO_FD int dir = group_dir(t, i, index);
         int code = dir < 0 ? 0 : write_number(dir, "cgroup.procs", (uint64_t)pid);
         if (code < 0) {
             return err_set(err, ORCH_E_UNAVAILABLE, "put the sandbox into its control group: %s",
@@ -392,26 +429,15 @@ int cgroup_put(struct cgroup_tree *t, const char *name, pid_t pid, struct orch_e
     return 0;
 }
 
-struct cgroup_events cgroup_read(struct cgroup_tree *t, const char *name)
+struct cgroup_events cgroup_read(struct cgroup_tree *t, uint32_t index)
 {
     struct cgroup_events e = {0};
-    AUTO_FD int memory = group_dir(t, MEMORY, name);
-    AUTO_FD int pids = t->version == 2 ? -1 : group_dir(t, PIDS, name);
+    AUTO_FD int memory = group_dir(t, MEMORY, index);
+    AUTO_FD int pids = t->version == 2 ? -1 : group_dir(t, PIDS, index);
     if (memory >= 0) {
-        bool second = t->version == 2;
-        e.oom_kills = read_number(memory, second ? "memory.events" : "memory.oom_control", "oom_kill");
-        e.peak = read_number(memory, second ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
+        e.oom_kills = read_number(memory, t->version == 2 ? "memory.events" : "memory.oom_control", "oom_kill");
     }
     int holder = pids >= 0 ? pids : memory;
     e.refused_forks = holder < 0 ? 0 : read_number(holder, "pids.events", "max");
     return e;
-}
-
-void cgroup_remove(struct cgroup_tree *t, const char *name)
-{
-    for (int i = 0; i < 2; i++) {
-        if (t->dirs[i] >= 0) {
-            (void)unlinkat(t->dirs[i], name, AT_REMOVEDIR);
-        }
-    }
 }

@@ -32,16 +32,14 @@ struct cgroup_limits {
 struct cgroup_events {
     uint64_t oom_kills;     /* processes the kernel killed for the memory limit */
     uint64_t refused_forks; /* times the process limit was hit */
-    uint64_t peak;          /* most bytes in use; 0: not known */
 };
 
-/* A group for a sandbox of that name, with its limits. Nothing is made, and 0 returned, where the tree can make none.
+/* The group of slot `index`, empty, with these limits. Nothing is made, and 0 returned, where the tree can make none.
  */
-MUST_USE int cgroup_make(struct cgroup_tree *t, const char *name, const struct cgroup_limits *l, struct orch_err *err);
+MUST_USE int cgroup_take(struct cgroup_tree *t, uint32_t index, const struct cgroup_limits *l, struct orch_err *err);
 /* `pid` as seen here; before anything that shall be limited has been started by it. */
-MUST_USE int cgroup_put(struct cgroup_tree *t, const char *name, pid_t pid, struct orch_err *err);
-struct cgroup_events cgroup_read(struct cgroup_tree *t, const char *name);
-/* Once no process is left in it. Absence is fine. */
-void cgroup_remove(struct cgroup_tree *t, const char *name);
+MUST_USE int cgroup_put(struct cgroup_tree *t, uint32_t index, pid_t pid, struct orch_err *err);
+/* Counts since the group was made: compare with what it said after cgroup_take. */
+struct cgroup_events cgroup_read(struct cgroup_tree *t, uint32_t index);
 
 #endif

@@ -45,12 +45,11 @@ static void find_group_limit(struct node_call *c)
     if (!sb->has_group || !c->reported || c->exit.exec_errno != 0) {
         return;
     }
-    struct cgroup_events now = cgroup_read(sb->node->groups, sb->name);
+    struct cgroup_events now = cgroup_read(sb->node->groups, sb->identity.index);
     bool well = WIFEXITED(c->exit.status) && WEXITSTATUS(c->exit.status) == 0;
     if (c->limit == NULL && !well && now.oom_kills > sb->events.oom_kills) {
         c->limit = "memory";
-        c->limit_value = sb->spec.limits.memory;
-        c->limit_used = now.peak;
+        c->limit_value = c->limit_used = sb->spec.limits.memory;
     } else if (c->limit == NULL && !well && now.refused_forks > sb->events.refused_forks) {
         c->limit = "processes";
         c->limit_value = c->limit_used = sb->spec.limits.processes;

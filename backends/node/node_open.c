@@ -148,8 +148,9 @@ static int make_group(struct node_sandbox *sb, struct orch_err *err)
     if ((l.memory == 0 && l.processes == 0) || cgroup_tree_why(sb->node->groups)[0] != '\0') {
         return 0;
     }
-    TRY(cgroup_make(sb->node->groups, sb->name, &l, err));
+    TRY(cgroup_take(sb->node->groups, sb->identity.index, &l, err));
     sb->has_group = cgroup_tree_why(sb->node->groups)[0] == '\0';
+    sb->events = cgroup_read(sb->node->groups, sb->identity.index);
     return 0;
 }
 
@@ -251,7 +252,8 @@ static int read_hello(struct node_sandbox *sb, struct control_message *m, struct
     }
     TRY(sandbox_watch(sb, &sb->init_poll, sb->init_pidfd, sandbox_on_init, err));
     if (sb->has_group) {
-        TRY(cgroup_put(sb->node->groups, sb->name, m->sender, err)); /* nothing of the sandbox's has run yet */
+        TRY(cgroup_put(sb->node->groups, sb->identity.index, m->sender,
+                       err)); /* nothing of the sandbox's has run yet */
     }
     AUTO_JSON json_t *checks = checks_json(m, &h);
     if (h.failed > 0) {

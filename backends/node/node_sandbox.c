@@ -147,9 +147,6 @@ static void finish_close(struct node_sandbox *sb)
     if (!sb->removing && files_end(sb, false, &err) < 0) {
         sb->error = err;
     }
-    if (sb->has_group) {
-        cgroup_remove(sb->node->groups, sb->name);
-    }
     if (sb->has_identity) {
         identity_release(sb->node->identities, &sb->identity);
     }
