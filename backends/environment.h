@@ -61,6 +61,7 @@ struct environment_settings {
     uint32_t uid_count;
     const char *const
         *covered;             /* loopback-remote: NULL-terminated host paths that do not exist there (project, state) */
+    const char *off;          /* a layer to leave out, for the self-test only; NULL: none */
     bool pass_stdio;          /* calls may have this process's own standard descriptors (same machine only) */
     unsigned lose_every;      /* loopback-remote: every n-th reply is lost; 0: none */
     int64_t reply_timeout_ns; /* wait for one reply before observe; 0: 10 s */

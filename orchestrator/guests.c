@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *const guest_names[] = {"orch-node", "orch-init", NULL};
+const char *const guest_names[] = {"orch-node", "orch-init", "orch-probe", NULL};
 
 /* Relative to the folder of the program: installed (bin/, libexec/orch/), then as built. */
 static const char *const places[] = {"../libexec/orch", "../backends", "../backends/guest", "."};

@@ -23,6 +23,7 @@ const struct verb *const verbs[] = {
     &cmd_config_schema,
     &cmd_config_reference,
     &cmd_sandbox_exec,
+    &cmd_sandbox_test,
     &cmd_version,
     &cmd_help,
     NULL,

@@ -63,6 +63,7 @@ int environment_new(const char *name, const struct environment_settings *setting
     env->node_program = xstrdup(settings->node_program);
     AUTO_FREE char *dir = path_dir(settings->node_program);
     env->pass_stdio = settings->pass_stdio;
+    env->off = settings->off != NULL ? xstrdup(settings->off) : NULL;
     env->mechanism = xstrdup(settings->mechanism != NULL ? settings->mechanism : "auto");
     env->init_program = settings->init_program != NULL ? xstrdup(settings->init_program) : path_join(dir, "orch-init");
     env->work_dir = xstrdup(settings->work_dir);
@@ -173,9 +174,14 @@ static json_t *hello_request(const struct environment *env)
     }
     json_set_take(q, "ids", ids);
     json_t *faults = json_null();
-    if (env->lose_every > 0) {
+    if (env->lose_every > 0 || env->off != NULL) {
+        json_t *off = json_array();
+        if (env->off != NULL) {
+            json_add_str(off, env->off);
+        }
         faults = json_object();
         json_set_int(faults, "lose", env->lose_every);
+        json_set_take(faults, "off", off);
     }
     json_set_take(q, "faults", faults);
     return q;
@@ -333,6 +339,7 @@ static void environment_free(struct environment *env)
     free(env->node_program);
     free(env->init_program);
     free(env->mechanism);
+    free(env->off);
     free(env->work_dir);
     strv_free(env->covered);
     free(env);

@@ -29,7 +29,7 @@ struct environment {
     json_t *report; /* the node's hello */
 
     /* settings, owned copies */
-    char *node_program, *init_program, *work_dir, *mechanism;
+    char *node_program, *init_program, *work_dir, *mechanism, *off;
     bool pass_stdio;
     char **covered;
     uint32_t uid_first, uid_count;

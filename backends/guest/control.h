@@ -33,7 +33,8 @@ enum control_type { CONTROL_SPEC = 1, CONTROL_CALL, CONTROL_SIGNAL, CONTROL_HELL
 struct control_spec {
     uint32_t switch_identity; /* 1: started as uid 0 of the namespace, become uid:gid */
     uint32_t uid, gid;
-    uint32_t isolated; /* 1: the outside must be unreachable */
+    uint32_t no_landlock; /* 1: the self-test left it out */
+    uint32_t isolated;    /* 1: the outside must be unreachable */
     uint32_t port_count;
     uint16_t ports[CONTROL_PORTS_MAX];
     uint32_t filter_len;   /* bytes of struct sock_filter[] */

@@ -91,7 +91,7 @@ int confine_prepare(const struct control_spec *spec, const char *filter, const c
     memcpy(ret->filter, filter, spec->filter_len);
     facts->filtered = ret->filter_count > 0;
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-    if (abi <= 0) {
+    if (abi <= 0 || spec->no_landlock != 0) {
         return 0; /* a second layer: the record says that it is not there */
     }
     int ruleset = make_ruleset((int)abi, writable, spec->writable_len);

@@ -3,7 +3,7 @@
 
 #include <linux/filter.h>
 
-#include "filter_table.h" /* made by filter_make: filter_with_unix[], filter_without_unix[] */
+#include "backends/generated/filter_table.h" /* made by filter_make: filter_with_unix[], filter_without_unix[] */
 
 struct filter_program filter_program(bool unix_sockets)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The system call filter of every call, put on by orch-init right before exec. filter_make.c makes it with libseccomp
+ * The system call filter of every call, put on by orch-init right before exec. guest/filter_make.c makes it with libseccomp
  * when orch is built, for the architecture it is built for: making it takes longer than opening a sandbox.
  *
  * What is not refused is allowed: agents run any program. Refused is what lets a process leave, or reach parts of the

@@ -267,6 +267,8 @@ void trees_free(struct node *n);
 
 /* ---- the node (node_main.c, node_request.c) ---- */
 
+enum node_layer { NODE_SECCOMP, NODE_LANDLOCK, NODE_NETWORK, NODE_LIMITS, NODE_LAYER_COUNT };
+
 struct node {
     uv_loop_t loop;
     int in, out;
@@ -281,8 +283,9 @@ struct node {
     int exit_code;
     struct clock clock;
     bool shares_paths;
-    bool passes_stdio; /* PROTOCOL_STDIO_FD and the next two are the host's */
-    int64_t lose;      /* every N-th reply; 0: none */
+    bool passes_stdio;          /* PROTOCOL_STDIO_FD and the next two are the host's */
+    bool off[NODE_LAYER_COUNT]; /* left out for the self-test */
+    int64_t lose;               /* every N-th reply; 0: none */
     int64_t replies, lost;
     char *work; /* the node's directory, absolute */
     int workfd;

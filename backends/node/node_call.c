@@ -548,6 +548,9 @@ static int read_request(struct node_call *c, const json_t *request, struct orch_
     }
     c->cwd = xstrdup(json_get_str(request, "cwd", sb->spec.cwd));
     c->limits = sb->spec.limits;
+    if (sb->node->off[NODE_LIMITS]) {
+        c->limits = (struct spec_limits){.tmp = c->limits.tmp, .home = c->limits.home};
+    }
     json_t *limits = json_get(request, "limits");
     if (json_is_object(limits)) {
         TRY(spec_limits_read(limits, &c->limits, err));

@@ -56,12 +56,16 @@ static int plan_mounts(struct node_sandbox *sb, struct mount_plan *ret, struct o
 
 static int send_spec(struct node_sandbox *sb, struct orch_err *err)
 {
-    const struct filter_program filter = filter_program(true);
+    struct filter_program filter = filter_program(true);
+    if (sb->node->off[NODE_SECCOMP]) {
+        filter.len = 0;
+    }
     struct control_spec spec = {
         .switch_identity = identity_pool_named(sb->node->identities),
         .uid = sb->identity.uid,
         .gid = sb->identity.gid,
-        .isolated = sb->spec.network == SPEC_NO_NETWORK,
+        .isolated = sb->spec.network == SPEC_NO_NETWORK && !sb->node->off[NODE_NETWORK],
+        .no_landlock = sb->node->off[NODE_LANDLOCK],
         .port_count = (uint32_t)sb->spec.port_count,
         .filter_len = (uint32_t)filter.len,
     };
@@ -111,7 +115,7 @@ static int start_mechanism(struct node_sandbox *sb, const struct mount_plan *pla
     }
     struct mechanism_options o = {.mounts = plan,
                                   .hostname = sb->spec.hostname,
-                                  .share_network = sb->spec.network == SPEC_PUBLIC,
+                                  .share_network = sb->spec.network == SPEC_PUBLIC || n->off[NODE_NETWORK],
                                   .named_identity = identity_pool_named(n->identities),
                                   .control = theirs,
                                   .userns = sb->identity.userns,
@@ -145,7 +149,8 @@ static int learn_owners(struct node_sandbox *sb, struct orch_err *err)
 static int make_group(struct node_sandbox *sb, struct orch_err *err)
 {
     const struct cgroup_limits l = {.memory = sb->spec.limits.memory, .processes = sb->spec.limits.processes};
-    if ((l.memory == 0 && l.processes == 0) || cgroup_tree_why(sb->node->groups)[0] != '\0') {
+    if ((l.memory == 0 && l.processes == 0) || sb->node->off[NODE_LIMITS] ||
+        cgroup_tree_why(sb->node->groups)[0] != '\0') {
         return 0;
     }
     TRY(cgroup_take(sb->node->groups, sb->identity.index, &l, err));

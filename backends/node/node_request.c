@@ -83,6 +83,25 @@ static int make_work(struct node *n, const char *parent, struct orch_err *err)
     return 0;
 }
 
+static int read_layers(struct node *n, const json_t *off, struct orch_err *err)
+{
+    static const char *const names[NODE_LAYER_COUNT] = {"seccomp", "landlock", "network", "limits"};
+    for (size_t i = 0; i < json_array_size(off); i++) {
+        const char *name = json_string_value(json_array_get(off, i));
+        size_t k = 0;
+        while (k < ARRAY_LEN(names) && (name == NULL || strcmp(names[k], name) != 0)) {
+            k++;
+        }
+        if (k == ARRAY_LEN(names)) {
+            return err_set(err, ORCH_E_CONFIG,
+                           "faults.off: \"%.100s\" is no layer (seccomp, landlock, network, limits)",
+                           name != NULL ? name : "");
+        }
+        n->off[k] = true;
+    }
+    return 0;
+}
+
 static int greet(struct node *n, const json_t *request, struct orch_err *err)
 {
     if (json_get_int(request, "version", 0) != PROTOCOL_VERSION) {
@@ -103,6 +122,7 @@ static int greet(struct node *n, const json_t *request, struct orch_err *err)
     n->groups = cgroup_tree_new();
     TRY(skeletons_new(roots, n->mechanism.init_inside ? init : NULL, &n->skeletons, err));
     n->shares_paths = json_get_flag(request, "shares_paths", false);
+    TRY(read_layers(n, json_get(json_get(request, "faults"), "off"), err));
     n->passes_stdio = json_get_flag(request, "stdio", false);
     n->lose = json_get_int(json_get(request, "faults"), "lose", 0);
     return 0;

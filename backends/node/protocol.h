@@ -32,13 +32,14 @@
  * hello     must be first, once.
  *           {"version": 1, "shares_paths": bool, "work": "/dir"|null, "init": "/path/orch-init"|null,
  *            "mechanism": "auto"|"namespaces"|"bubblewrap",
- *            "ids": {"first": 200000, "count": 65000}|null, "faults": {"lose": N}|null}
+ *            "ids": {"first": 200000, "count": 65000}|null, "faults": {"lose": N, "off": ["seccomp", …]}|null}
  *           work: an existing directory in which the node makes its own (0700, removed at the end);
  *           null: TMPDIR or /tmp. init: null: `orch-init` beside the node's own program.
  *           stdio: calls may ask for the descriptors PROTOCOL_STDIO_FD+0..2, which the node was started with.
  *           ids: needed when the node runs as uid 0. shares_paths false: absolute paths in grants are
  *           refused and `get` never answers with one. lose: the node does not send every N-th reply
  *           (of any op but hello; events, DATA, END are never lost).
+ *           off: layers left out (seccomp, landlock, network, limits), to show that the self-test sees it.
  *           ok: {"version": 1, "pid": p, "uid": u, "identity": "range"|"user", "work": "/dir/node-x"|null,
  *                "mechanism": {"name": "namespaces", "path": "…", "version": "6.1.0"},
  *                "kernel": "6.1.0", "cpus": n}

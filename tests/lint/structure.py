@@ -65,6 +65,11 @@ SANDBOX_NAMES = {
     "judge_sandbox": "what the sandbox of a judge call is given",
     "evolver_sandbox": "what the sandbox of an evolver call is given",
     "check_sandbox": "what the sandbox of a template's check is given",
+    "sandbox_fixture": "what the self-test of sandboxes needs around one",
+    "orchestrator/sandbox_fixture.c": "the same",
+    "orchestrator/sandbox_fixture.h": "the same",
+    "orchestrator/cmd_sandbox_exec.c": "the verb that runs a command in one",
+    "orchestrator/cmd_sandbox_test.c": "the verb that tries to get out of one",
     "backends/environments/env_sandbox.c": "opens, checks and closes sandboxes",
     "backends/node/node_sandbox.c": "starts and ends sandboxes where they run",
 }

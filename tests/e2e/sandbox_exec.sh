@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# needs: bwrap
+# `orch sandbox exec`: specs written by hand, what passes through, what is refused.
+# shellcheck source=tests/support/e2e.sh
+. "$(dirname "$0")/../support/e2e.sh"
+need bwrap || { skip sandbox_exec "no bubblewrap"; exit 0; }
+workdir data
+here=$WORK/data
+chmod 755 "$WORK" "$here"
+mkdir sub out
+echo public >sub/public
+echo hidden >sub/.env
+echo secret >secret
+chmod 755 sub && chmod 644 sub/* sub/.env secret
+
+expect_exit "the status passes" 7 "$ORCH" sandbox exec '{}' -- sh -c 'echo out; echo err >&2; exit 7'
+expect_equal "the output passes" out "$OUT"
+expect_equal "standard error passes, alone" err "$ERR"
+expect_equal "standard input passes" hello "$(echo hello | "$ORCH" sandbox exec '{}' -- cat)"
+expect_exit "a signal is 128 and more" 137 "$ORCH" sandbox exec '{}' -- sh -c 'kill -9 $$'
+expect_exit "not found is 127" 127 "$ORCH" sandbox exec '{}' -- no-such-program
+expect_stderr "and says so" 'no-such-program: not found'
+expect_exit "not executable is 126" 126 "$ORCH" sandbox exec '{}' -- "$here/secret"
+
+# the seed's keys
+spec=$(printf '{"readable": ["%s/sub"], "writable": ["%s/out"], "hide": ["%s/sub/.env"], "network": "isolated", "env_allow": ["KEEP_*"], "chdir": "%s/sub"}' \
+    "$here" "$here" "$here" "$here")
+echo "$spec" >"$WORK/spec.json"
+export KEEP_THIS=kept DROP_THIS=dropped
+expect_exit "a spec in a file" 0 "$ORCH" sandbox exec "$WORK/spec.json" -- sh -c \
+    'cat public; pwd; cat .env; echo $KEEP_THIS; env | grep -c DROP_THIS; ls ../secret 2>&1 | wc -l; echo x >../out/made; echo $HOME'
+expect_equal "what it sees" "public $here/sub kept 0 1 /home/agent" "$(echo $OUT)"
+check "what it wrote is the caller's" test -O out/made
+expect_equal "the same from standard input" public "$(echo "$spec" | "$ORCH" sandbox exec - -- cat public)"
+expect_exit "all variables pass without env_allow" 0 "$ORCH" sandbox exec '{}' -- sh -c 'echo $DROP_THIS'
+expect_equal "they did" dropped "$OUT"
+expect_exit "isolated: nothing but loopback" 0 "$ORCH" sandbox exec '{}' -- sh -c "tail -n +3 /proc/net/dev | cut -d: -f1"
+expect_equal "lo alone" lo "$(echo $OUT)"
+printf '#!/bin/sh\necho job "$@"\n' >job && chmod 755 job
+expect_exit "a program by its path brings itself" 0 "$ORCH" sandbox exec '{}' -- "$here/job" a b
+expect_equal "with its arguments" "job a b" "$OUT"
+
+# a full spec, and its record
+cat >"$WORK/full.json" <<JSON
+{"version": 1, "name": "by-hand", "grants": [{"source": "$here/sub", "target": "/w/data", "mode": "ro", "kind": "dir"}],
+ "env": {"PATH": "/usr/bin:/bin"}, "cwd": "/w/data", "limits": {"file": 1000, "processes": 20}, "absent": ["/root"]}
+JSON
+expect_exit "a full spec" 0 "$ORCH" sandbox exec "$WORK/full.json" --record "$WORK/record.json" -- cat public
+expect_equal "its command ran" public "$OUT"
+check "its record says what was enforced" python3 - "$WORK/record.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+e = d["enforced"]
+assert e["seccomp"] == "filter" and e["capabilities"] == 0 and e["no_new_privileges"], e
+assert all(c["ok"] for c in d["checks"]) and len(d["checks"]) >= 5, d["checks"]
+PY
+expect_exit "a limit has a name" 153 "$ORCH" sandbox exec "$WORK/full.json" -- dd if=/dev/zero of=/tmp/x bs=5000 count=1
+expect_stderr "which is told" 'limit "file"'
+
+# refusals: 125, and nothing ran
+refused() { # NAME REGEX SPEC COMMAND…
+    local name=$1 regex=$2 spec=$3
+    shift 3
+    expect_exit "$name" 125 "$ORCH" sandbox exec "$spec" -- "$@" && expect_stderr "$name: why" "$regex"
+}
+refused "not JSON" 'SPEC' '{' true
+refused "an unknown member" 'unknown member "reads"' '{"reads": []}' true
+refused "a wrong network" 'isolated' '{"network": "none"}' true
+refused "a relative path" 'not absolute' '{"readable": ["sub"]}' true
+refused "an absent path" 'readable' "{\"readable\": [\"$here/nothing\"]}" true
+refused "a whole home" 'home' "{\"readable\": [\"$HOME\"]}" true
+refused "the root" 'system root|home' '{"readable": ["/"]}' true
+mkdir -p "$HOME/.ssh"
+refused "a credential store" 'credential' "{\"readable\": [\"$HOME/.ssh\"]}" true
+ln -s secret link
+refused "a link" 'leads to' "{\"readable\": [\"$here/link\"]}" true
