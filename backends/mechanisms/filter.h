@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The system call filter of every call, put on by orch-init right before exec. guest/filter_make.c makes it with libseccomp
- * when orch is built, for the architecture it is built for: making it takes longer than opening a sandbox.
+ * The system call filter of every call, put on by orch-init right before exec. guest/filter_make.c makes it with
+ * libseccomp when orch is built, for the architecture it is built for: making it takes longer than opening a sandbox.
  *
  * What is not refused is allowed: agents run any program. Refused is what lets a process leave, or reach parts of the
  * kernel that no agent's program needs (sandboxes catalogue: other namespaces and mounts, io_uring, bpf, keyrings,
