@@ -61,6 +61,7 @@ static json_t *start_record(const struct sandbox *sb, json_t *ok)
     json_set_take(o, "enforced", json_incref(json_get(ok, "enforced")));
     json_set_take(o, "checks", json_incref(json_get(ok, "checks")));
     json_set_take(o, "left_out", json_incref(json_get(ok, "left_out")));
+    json_set_take(o, "grants", json_incref(json_get(ok, "grants")));
     json_set_int(o, "host_uid", json_get_int(ok, "host_uid", -1));
     json_set_int(o, "uid", json_get_int(ok, "uid", -1));
     json_set_int(o, "open_ns", json_get_int(ok, "open_ns", -1));

@@ -196,7 +196,7 @@ static int make_all(filter f, bool unix_sockets)
     code = code == 0 ? refuse_calls(f) : code;
     code = code == 0 ? refuse_namespaces(f) : code;
     code = code == 0 ? refuse_families(f, unix_sockets, "socket") : code;
-    code = code == 0 ? refuse_families(f, unix_sockets, "socketpair") : code;
+    code = code == 0 ? refuse_families(f, true, "socketpair") : code;
     code = code == 0 ? refuse_terminal_input(f) : code;
     return code == 0 ? refuse_setid(f) : code;
 }

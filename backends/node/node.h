@@ -12,6 +12,7 @@
 #include "backends/mechanisms/identity.h"
 #include "backends/mechanisms/mechanism.h"
 #include "backends/mechanisms/skeleton.h"
+#include "backends/node/grant_scan.h"
 #include "backends/node/protocol.h"
 #include "backends/spec.h"
 #include "base/clock.h"
@@ -177,6 +178,8 @@ struct node_sandbox {
     bool has_identity;
     struct given *given;
     size_t given_count;
+    json_t *scanned;             /* what was found in each granted directory of the machine; NULL: none is granted */
+    bool unix_refused;           /* a socket lies in one of them, or may */
     bool has_group;              /* limits hold for the tree */
     struct cgroup_events events; /* as of the end of the last call */
     struct work_dir *works;      /* node_spare.c: as they were given */
@@ -293,6 +296,7 @@ struct node {
     struct identity_pool *identities;
     struct skeletons *skeletons;
     struct cgroup_tree *groups;
+    struct grant_scans *scans;
     struct place *places;
     uint32_t place_count;
     struct spare *spares; /* node_spare.c */

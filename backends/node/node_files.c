@@ -139,6 +139,23 @@ static int lend(struct node_sandbox *sb, const char *path, struct orch_err *err)
     return fchown(fd, sb->identity.uid, sb->identity.gid) < 0 ? err_errno(err, ORCH_E_IO, "chown %s", path) : 0;
 }
 
+static void note_scan(struct node_sandbox *sb, const struct spec_grant *g, const struct grant_facts *f)
+{
+    json_t *o = json_object();
+    json_set_str(o, "target", g->target);
+    json_set_int(o, "entries", (int64_t)f->entries);
+    json_set_int(o, "sockets", (int64_t)f->sockets);
+    json_set_int(o, "hard_links", (int64_t)f->hard_links);
+    json_set_int(o, "setid", (int64_t)f->setid);
+    json_set_int(o, "outward_links", (int64_t)f->outward);
+    json_set_flag(o, "complete", f->complete);
+    if (sb->scanned == NULL) {
+        sb->scanned = json_array();
+    }
+    json_add_take(sb->scanned, o);
+    sb->unix_refused = sb->unix_refused || f->sockets > 0 || !f->complete;
+}
+
 static int prepare_outside(struct node_sandbox *sb, const struct spec_grant *g, char **ret, struct orch_err *err)
 {
     const char *source = NULL;
@@ -153,6 +170,9 @@ static int prepare_outside(struct node_sandbox *sb, const struct spec_grant *g, 
     if (!fits) {
         return err_set(err, ORCH_E_CONFIG, "%s is not a %s", source,
                        g->kind == SPEC_DIR ? "directory" : "regular file");
+    }
+    if (strncmp(g->source, "tree:", 5) != 0) {
+        note_scan(sb, g, grant_scan(sb->node->scans, real));
     }
     if (g->mode == SPEC_RW) {
         TRY(lend(sb, real, err));

@@ -56,7 +56,7 @@ static int plan_mounts(struct node_sandbox *sb, struct mount_plan *ret, struct o
 
 static int send_spec(struct node_sandbox *sb, struct orch_err *err)
 {
-    struct filter_program filter = filter_program(true);
+    struct filter_program filter = filter_program(!sb->unix_refused);
     if (sb->node->off[NODE_SECCOMP]) {
         filter.len = 0;
     }
@@ -211,6 +211,7 @@ static json_t *enforced_json(const struct node_sandbox *sb, const struct control
     json_set_str(o, "file", l->file == 0 ? "none" : "rlimit");
     json_set_str(o, "disk", l->disk == 0 ? "none" : "measured");
     json_set_str(o, "seccomp", h->filtered != 0 ? "filter" : "none");
+    json_set_str(o, "unix_sockets", sb->unix_refused ? "refused: a grant holds a socket, or may" : "allowed");
     json_set_int(o, "landlock_abi", h->landlock_abi);
     json_set_str(o, "landlock", h->landlock_abi >= 6 ? "writes, scopes" : h->landlock_abi > 0 ? "writes" : "none");
     json_set_str(o, "cgroup", sb->has_group ? cgroup_tree_limits(sb->node->groups) : "none");
@@ -279,6 +280,7 @@ static int read_hello(struct node_sandbox *sb, struct control_message *m, struct
     json_set_take(o, "checks", take(checks));
     json_set_take(o, "enforced", enforced_json(sb, &h));
     json_set_take(o, "left_out", json_from_strv(sb->left_out));
+    json_set_take(o, "grants", sb->scanned != NULL ? json_incref(sb->scanned) : json_array());
     json_set_int(o, "open_ns", clock_mono_ns(&sb->node->clock) - sb->asked_ns);
     sb->opened = o;
     return 0;

@@ -120,6 +120,7 @@ static int greet(struct node *n, const json_t *request, struct orch_err *err)
     TRY(mechanism_choose(json_get_str(request, "mechanism", "auto"), init, &n->mechanism, err));
     AUTO_FREE char *roots = path_join(n->work, "roots");
     n->groups = cgroup_tree_new();
+    n->scans = grant_scans_new();
     TRY(skeletons_new(roots, n->mechanism.init_inside ? init : NULL, &n->skeletons, err));
     n->shares_paths = json_get_flag(request, "shares_paths", false);
     TRY(read_layers(n, json_get(json_get(request, "faults"), "off"), err));
@@ -353,6 +354,7 @@ void node_release(struct node *n)
     identity_pool_free(n->identities);
     mechanism_done(&n->mechanism);
     cgroup_tree_free(n->groups);
+    grant_scans_free(n->scans);
     fd_close(&n->workfd);
     if (n->work != NULL) {
         struct orch_err ignored = ERR_INIT;

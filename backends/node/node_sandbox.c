@@ -105,6 +105,7 @@ static void free_sandbox(struct node_sandbox *sb)
     free(sb->listeners);
     free(sb->streams);
     free(sb->spec_text);
+    json_release(&sb->scanned);
     spare_forget(sb);
     free(sb->dir);
     free(sb->name);

@@ -55,7 +55,8 @@
  *                "enforced": {"mechanism": "bubblewrap", "network": "no-network", "user_namespaces": false,
  *                             "keyring": true, "capabilities": 0, "no_new_privileges": true,
  *                             "memory": "rlimit", "processes": "rlimit", …},
- *                "left_out": ["/optional/target"], "open_ns": n}
+ *                "left_out": ["/optional/target"], "open_ns": n,
+ *                "grants": [{"target", "entries", "sockets", "hard_links", "setid", "outward_links", "complete"}]}
  *           work: the sandbox's directory ("work:rel" is <work>/rel); null unless paths are shared.
  *           The answer comes after the checks from inside; a failed check is error "unavailable" with the
  *           check's name, and nothing is left. Same name and same spec: the same answer. Same name, another

@@ -58,6 +58,23 @@ PY
 expect_exit "a limit has a name" 153 "$ORCH" sandbox exec "$WORK/full.json" -- dd if=/dev/zero of=/tmp/x bs=5000 count=1
 expect_stderr "which is told" 'limit "file"'
 
+# A socket in a grant: a read-only bind does not stop connect, so AF_UNIX is refused; pairs go on. Without one: allowed.
+mkdir -m 755 with-socket
+python3 -c 'import socket; s=socket.socket(socket.AF_UNIX); s.bind("with-socket/agent.sock"); s.listen(); s.setblocking(True); s.accept()' &
+E2E_CHILDREN+=($!)
+wait_for 10 test -S with-socket/agent.sock
+chmod 777 with-socket/agent.sock
+dial='import socket,sys; socket.socketpair(); s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])'
+expect_exit "a socket in a grant cannot be reached" 1 "$ORCH" sandbox exec "{\"readable\": [\"$here/with-socket\"]}" \
+    --record "$WORK/record.json" -- python3 -c "$dial" "$here/with-socket/agent.sock"
+expect_stderr "for the right reason" 'Address family not supported'
+check "and the record says so" grep -q '"sockets": 1' "$WORK/record.json"
+expect_exit "without one Unix sockets work" 0 "$ORCH" sandbox exec '{}' -- python3 -c \
+    'import socket; s=socket.socket(socket.AF_UNIX); s.bind("/tmp/x"); s.listen(); socket.socket(socket.AF_UNIX).connect("/tmp/x")'
+ln secret sub/other-name
+expect_exit "a hard link in a grant" 0 "$ORCH" sandbox exec "{\"readable\": [\"$here/sub\"]}" --record "$WORK/record.json" -- true
+check "is reported" grep -q '"hard_links": 1' "$WORK/record.json"
+
 # refusals: 125, and nothing ran
 refused() { # NAME REGEX SPEC COMMAND…
     local name=$1 regex=$2 spec=$3
