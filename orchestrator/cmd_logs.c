@@ -322,6 +322,10 @@ static int show_outputs(struct outputs *o, struct run_view *v, int64_t trial, st
     for (size_t i = 0; i < o->count; i++) {
         TRY(show_call(o, &o->items[i], err));
     }
+    if (o->count == 0 && o->only_call != 0) {
+        return err_set(err, ORCH_E_NOT_FOUND, "there is no call %" PRId64 " of it; `orch show --json` lists calls",
+                       o->only_call);
+    }
     if (o->count == 0) {
         verb_note(o->call, "no call of it yet");
     }
@@ -365,8 +369,15 @@ static int logs(const struct verb_call *call, struct orch_err *err)
     AUTO_RUN_VIEW struct run_view v = {0};
     TRY(run_view_open(call, call->arg_count > 0 ? call->args[0] : NULL, &v, err));
     if (call->arg_count < 2) {
-        if (verb_flag(call, "raw")) {
-            return err_set(err, ORCH_E_USAGE, "--raw is for the output of a trial: name one");
+        if (verb_flag(call, "call")) {
+            return log_calls(call, &v, 0, err); /* of any trial, or of none: the evolver's, a check's */
+        }
+        static const char *const of_calls[] = {"raw", "stdout", "stderr", "bytes", "full"};
+        for (size_t i = 0; i < ARRAY_LEN(of_calls); i++) {
+            if (verb_flag(call, of_calls[i])) {
+                return err_set(err, ORCH_E_USAGE, "--%s is for the output of calls: name a trial, or --call N",
+                               of_calls[i]);
+            }
         }
         return log_events(call, &v, 0, err);
     }
@@ -390,7 +401,7 @@ static int run(const struct verb_call *call)
 static const struct verb_option options[] = {
     {"follow", NULL, "go on until the run (or the trial) ends; with --json one event a line"},
     {"since", "N", "events after number N"},
-    {"call", "N", "only this call of the trial"},
+    {"call", "N", "only this call; without a trial any call of the run, the evolver's too"},
     {"stdout", NULL, "only standard output of the calls"},
     {"stderr", NULL, "only standard error of the calls"},
     {"bytes", "N", "show so many bytes from each end of an output (default 32768)"},
@@ -403,13 +414,14 @@ static const struct verb_option options[] = {
 const struct verb cmd_logs = {
     .name = "logs",
     .summary = "Shows the events of a run, or what the calls of a trial printed",
-    .usage = "orch logs [RUN [TRIAL]] [--follow]",
+    .usage = "orch logs [RUN [TRIAL]] [--follow] [--call N]",
     .help = "What agents print is shown escaped: it cannot move the cursor or hide text.\n"
             "\n"
             "Examples:\n"
             "  orch logs                       the events of the newest run\n"
             "  orch logs dates --follow        and those to come\n"
             "  orch logs dates 17              what the calls of trial 17 printed\n"
+            "  orch logs dates --call 40       what call 40 printed, such as an evolver's\n"
             "  orch logs dates 17 --stdout --raw >out.bin\n"
             "  orch logs dates --follow --json | jq .kind\n",
     .options = options,

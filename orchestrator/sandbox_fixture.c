@@ -102,16 +102,12 @@ static int listening(int family, const void *address, socklen_t len)
     return fd;
 }
 
+/* The port stands at the same place in both families. */
 static int port_of(int fd)
 {
-    struct sockaddr_storage a = {0};
+    struct sockaddr_in6 a = {.sin6_port = 0};
     socklen_t len = sizeof a;
-    if (fd < 0 || getsockname(fd, (struct sockaddr *)&a, &len) < 0) {
-        return 0;
-    }
-    in_port_t port = a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&a)->sin6_port
-                                             : ((struct sockaddr_in *)(void *)&a)->sin_port;
-    return ntohs(port);
+    return fd >= 0 && getsockname(fd, (struct sockaddr *)&a, &len) == 0 ? ntohs(a.sin6_port) : 0;
 }
 
 static void make_sockets(struct sandbox_fixture *f)

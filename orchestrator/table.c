@@ -98,8 +98,9 @@ void table_int(struct table *t, int64_t value)
 
 void table_score(struct table *t, bool known, double value)
 {
-    if (known) {
-        table_cell(t, "%.4f", value);
+    double size = value < 0 ? -value : value;
+    if (known) { /* a score may be any finite number: three hundred digits help nobody */
+        table_cell(t, size != 0 && (size >= 1e6 || size < 1e-4) ? "%.4g" : "%.4f", value);
     } else {
         table_text(t, NULL);
     }

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "roles/context.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define INTERPRETER_MAX 255 /* BINPRM_BUF_SIZE */
 
 void program_done(struct program *p)
 {
@@ -173,6 +176,40 @@ static int stage_word(const char *original, int stage_fd, const char *name, stru
     return code < 0 ? err_wrap(err, "copy %s", original) : 0;
 }
 
+/* What a script's first line starts (execve(2), "Interpreter scripts"), and the program env(1) would look for. */
+static int check_interpreter(const char *word, const char *path, struct orch_err *err)
+{
+    char line[INTERPRETER_MAX + 1] = "";
+    struct orch_err ignored = ERR_INIT;
+    AUTO_FD int fd = fd_open(path, O_RDONLY, 0, &ignored);
+    ssize_t n = fd < 0 ? 0 : pread(fd, line, sizeof line - 1, 0);
+    if (n < 2 || strncmp(line, "#!", 2) != 0) {
+        return 0;
+    }
+    char *name = line + 2 + strspn(line + 2, " \t");
+    char *end = name + strcspn(name, " \t\r\n");
+    bool more = *end == ' ' || *end == '\t';
+    bool dos = *end == '\r';
+    char *argument = end + strspn(end, " \t");
+    argument[strcspn(argument, " \t\r\n")] = '\0';
+    *end = '\0';
+    if (dos) {
+        return err_set(err, ORCH_E_CONFIG, "program \"%s\": its lines end in CR LF: the kernel looks for \"%s\\r\"",
+                       word, name);
+    }
+    if (access(name, X_OK) < 0) {
+        return err_set(err, ORCH_E_CONFIG, "program \"%s\": its first line names %s, which is not an executable file",
+                       word, name);
+    }
+    AUTO_FREE char *found = NULL;
+    if (more && strcmp(path_base(name), "env") == 0 && argument[0] != '-' && strchr(argument, '=') == NULL &&
+        path_search(argument, CONTEXT_PATH, &found, &ignored) < 0) {
+        return err_set(err, ORCH_E_CONFIG, "program \"%s\": its first line asks for %s, which is not on " CONTEXT_PATH,
+                       word, argument);
+    }
+    return 0;
+}
+
 int program_check(char *const *command, const char *config_dir, struct orch_err *err)
 {
     const char *word = command[0];
@@ -187,7 +224,7 @@ int program_check(char *const *command, const char *config_dir, struct orch_err 
     if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0) {
         return err_set(err, ORCH_E_CONFIG, "program \"%s\" (%s) is not an executable file; chmod +x it", word, path);
     }
-    return 0;
+    return check_interpreter(word, path, err);
 }
 
 static int open_stage(struct program *p, const char *stage, int *stage_fd, struct orch_err *err)

@@ -269,13 +269,29 @@ char *layout_local_dir(const struct layout *l, const char *id)
     return path_join(l->local, id);
 }
 
-/* By time, newest first; the random part decides within a second. */
+#define RUN_ID_TIME 17 /* of the tail: "-20260101T000000Z" */
+
+/* By time, newest first: the second that the id says, then the moment its directory was made; where that is not known
+ * the random part decides. */
 static int newest_first(const void *a, const void *b)
 {
     const struct run_entry *x = a;
     const struct run_entry *y = b;
-    int order = strcmp(y->id + strlen(y->name), x->id + strlen(x->name));
-    return order ? order : strcmp(x->name, y->name);
+    const char *x_tail = x->id + strlen(x->name);
+    const char *y_tail = y->id + strlen(y->name);
+    int order = strncmp(y_tail, x_tail, RUN_ID_TIME);
+    if (order == 0) {
+        order = (y->made_ns > x->made_ns) - (y->made_ns < x->made_ns);
+    }
+    order = order != 0 ? order : strcmp(y_tail, x_tail);
+    return order != 0 ? order : strcmp(x->name, y->name);
+}
+
+static int64_t made_ns(const char *path)
+{
+    struct statx st;
+    bool known = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &st) == 0 && (st.stx_mask & STATX_BTIME) != 0;
+    return known ? st.stx_btime.tv_sec * NS_PER_S + st.stx_btime.tv_nsec : 0;
 }
 
 static void close_dir(DIR **dir)
@@ -312,6 +328,8 @@ int layout_runs(const struct layout *l, const char *name, struct run_entry **ret
         }
         AUTO_FREE char *record = layout_run_path(l, entry.id, RUN_RECORD);
         AUTO_FREE char *starting = layout_run_path(l, entry.id, RUN_STARTING);
+        AUTO_FREE char *run_dir = layout_run_path(l, entry.id, "");
+        entry.made_ns = made_ns(run_dir);
         entry.has_record = access(record, F_OK) == 0 && access(starting, F_OK) != 0;
         if (count == cap) {
             cap = cap ? cap * 2 : 32;

@@ -72,6 +72,7 @@ char *layout_local_dir(const struct layout *l, const char *id);
 struct run_entry {
     char id[LAYOUT_RUN_ID_MAX];
     char name[LAYOUT_NAME_MAX + 1];
+    int64_t made_ns; /* when its directory was made; 0: the file system does not say */
     bool has_record; /* false: a crash before its first facts were committed; nothing to go on with */
 };
 /* Newest first; `name` NULL: all. Entries that are not run ids are skipped. */

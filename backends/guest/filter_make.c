@@ -132,12 +132,12 @@ static int refuse_families(filter f, bool unix_sockets, const char *call)
 {
     int code = 0;
     for (unsigned family = 0; family <= FAMILIES_KNOWN && code == 0; family++) {
-        const struct scmp_arg_cmp is = SCMP_A0(SCMP_CMP_EQ, family);
+        const struct scmp_arg_cmp is = SCMP_A0(SCMP_CMP_EQ, family, 0);
         code = family_allowed(unix_sockets, family) ? 0 : add(f, call, 0, EAFNOSUPPORT, 1, &is);
     }
-    const struct scmp_arg_cmp above = SCMP_A0(SCMP_CMP_GT, FAMILIES_KNOWN);
+    const struct scmp_arg_cmp above = SCMP_A0(SCMP_CMP_GT, FAMILIES_KNOWN, 0);
     code = code == 0 ? add(f, call, 0, EAFNOSUPPORT, 1, &above) : code;
-    const struct scmp_arg_cmp not_route[] = {SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_NE, 0)};
+    const struct scmp_arg_cmp not_route[] = {SCMP_A0(SCMP_CMP_EQ, AF_NETLINK, 0), SCMP_A2(SCMP_CMP_NE, 0, 0)};
     return code == 0 ? add(f, call, 0, EAFNOSUPPORT, COUNT(not_route), not_route) : code;
 }
 

@@ -182,7 +182,7 @@ static int try_act(size_t i, const struct fixture *f)
 
 int main(int argc, char **argv)
 {
-    static struct fixture f; /* large */
+    struct fixture f = {.inside = 0};
     int inside = argc == 3 && strcmp(argv[1], "inside") == 0;
     if (argc != 3 || (!inside && strcmp(argv[1], "outside") != 0) || read_fixture(argv[2], &f) < 0) {
         (void)fprintf(stderr, "usage: orch-probe inside|outside FIXTURE\n");
