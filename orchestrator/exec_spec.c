@@ -43,10 +43,10 @@ static bool allowed(const json_t *patterns, const char *name)
     return false;
 }
 
-static void pass_variables(struct sandbox_spec *s, const json_t *patterns, char *const *environ)
+static void pass_variables(struct sandbox_spec *s, const json_t *patterns, char *const *variables)
 {
     static const char *const own[] = {"HOME", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_"};
-    for (char *const *e = environ; *e != NULL; e++) {
+    for (char *const *e = variables; *e != NULL; e++) {
         const char *equals = strchr(*e, '=');
         if (equals == NULL) {
             continue;
@@ -213,7 +213,7 @@ static int read_directory(const json_t *spec, struct sandbox_spec *s, struct orc
     return 0;
 }
 
-static int read_short(const json_t *spec, char *const *environ, const char *program, struct sandbox_spec *s,
+static int read_short(const json_t *spec, char *const *variables, const char *program, struct sandbox_spec *s,
                       struct orch_err *err)
 {
     TRY(check_members(spec, err));
@@ -224,11 +224,11 @@ static int read_short(const json_t *spec, char *const *environ, const char *prog
     if (json_get(spec, "limits") != NULL) {
         TRY(spec_limits_read(json_get(spec, "limits"), &s->limits, err));
     }
-    pass_variables(s, json_get(spec, "env_allow"), environ);
+    pass_variables(s, json_get(spec, "env_allow"), variables);
     return spec_check(s, err);
 }
 
-int exec_spec_read(const char *text, size_t len, char *const *environ, const char *program, struct sandbox_spec *ret,
+int exec_spec_read(const char *text, size_t len, char *const *variables, const char *program, struct sandbox_spec *ret,
                    struct orch_err *err)
 {
     AUTO_JSON json_t *spec = NULL;
@@ -241,7 +241,7 @@ int exec_spec_read(const char *text, size_t len, char *const *environ, const cha
     }
     struct sandbox_spec s;
     spec_init(&s, SPEC_NAME);
-    int code = read_short(spec, environ, program, &s, err);
+    int code = read_short(spec, variables, program, &s, err);
     if (code < 0) {
         spec_done(&s);
         return code;

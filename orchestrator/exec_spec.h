@@ -18,9 +18,9 @@
 
 #define EXEC_ENV_PATTERNS_MAX 256
 
-/* `text`: the JSON. `environ`: what may pass. `program`: as on the command line; where it lies outside /usr and is no
+/* `text`: the JSON. `variables`: what may pass. `program`: as on the command line; where it lies outside /usr and is no
  * part of a grant, its installation is granted read-only. ORCH_E_CONFIG names the member. *ret is filled on success. */
-MUST_USE int exec_spec_read(const char *text, size_t len, char *const *environ, const char *program,
+MUST_USE int exec_spec_read(const char *text, size_t len, char *const *variables, const char *program,
                             struct sandbox_spec *ret, struct orch_err *err);
 
 #endif
