@@ -3,21 +3,23 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/rng.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define TABLE_MAX ((size_t)4 << 20) /* /proc/self/mountinfo */
 #define VALUE_MAX ((size_t)64 << 10)
 #define OWN_PREFIX "orch-"
+#define OWN_TRIES 3
 
 struct cgroup_tree {
     int version; /* 0: none */
@@ -169,7 +171,9 @@ static int group_dir(const struct cgroup_tree *t, int which, uint32_t index)
     return dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* ---- what dead nodes left ---- */
+/* ---- what dead nodes left ----
+ * A node holds a lock on its group while it lives. Its pid would not do: nodes in other PID namespaces make groups in
+ * the same tree. */
 
 static void remove_groups(int base, const char *name)
 {
@@ -189,6 +193,14 @@ static void remove_groups(int base, const char *name)
     (void)unlinkat(base, name, AT_REMOVEDIR); /* fails while something lives in it */
 }
 
+static void sweep_one(int base, const char *name)
+{
+    AUTO_FD int group = openat(base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (group >= 0 && flock(group, LOCK_EX | LOCK_NB) == 0) {
+        remove_groups(base, name); /* locked until it is gone: nobody takes it for his own meanwhile */
+    }
+}
+
 static void sweep(const char *base)
 {
     int fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -199,12 +211,8 @@ static void sweep(const char *base)
     }
     const struct dirent *e;
     while ((e = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): own stream */
-        if (strncmp(e->d_name, OWN_PREFIX, strlen(OWN_PREFIX)) != 0) {
-            continue;
-        }
-        long pid = strtol(e->d_name + strlen(OWN_PREFIX), NULL, 10);
-        if (pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH) {
-            remove_groups(fd, e->d_name);
+        if (strncmp(e->d_name, OWN_PREFIX, strlen(OWN_PREFIX)) == 0) {
+            sweep_one(fd, e->d_name);
         }
     }
     (void)closedir(dir);
@@ -231,6 +239,22 @@ static int make_room(int base, const char *own)
     return write_value(base, "cgroup.subtree_control", "+memory +pids");
 }
 
+/* -EAGAIN, -ENOENT: somebody swept it away before it was locked. */
+static int make_own(struct cgroup_tree *t, int which, int base)
+{
+    if (mkdirat(base, t->own, 0755) < 0) {
+        return -errno;
+    }
+    AUTO_FD int dir = openat(base, t->own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+    if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0 || fstatat(base, t->own, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        return -errno;
+    }
+    t->dirs[which] = dir;
+    dir = -1;
+    return 0;
+}
+
 static int open_own(struct cgroup_tree *t, int which)
 {
     AUTO_FD int base = open(t->bases[which], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -242,12 +266,14 @@ static int open_own(struct cgroup_tree *t, int which)
         code = write_value(base, "cgroup.subtree_control", "+memory +pids");
         code = code == -EBUSY ? make_room(base, t->own) : code;
     }
-    if (code < 0 || mkdirat(base, t->own, 0755) < 0) {
-        return code < 0 ? code : -errno;
+    if (code < 0) {
+        return code;
     }
-    t->dirs[which] = openat(base, t->own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->dirs[which] < 0) {
-        return -errno;
+    for (int tries = 0; t->dirs[which] < 0; tries++) {
+        code = make_own(t, which, base);
+        if (code < 0 && (tries == OWN_TRIES || (code != -EAGAIN && code != -ENOENT))) {
+            return code;
+        }
     }
     return t->version == 2 ? write_value(t->dirs[which], "cgroup.subtree_control", "+memory +pids") : 0;
 }
@@ -266,10 +292,17 @@ static void give_up(struct cgroup_tree *t, int code)
     t->version = 0;
 }
 
+static char *own_name(void)
+{
+    uint64_t random = 0;
+    random_bytes(&random, sizeof random);
+    return xasprintf(OWN_PREFIX "%d-%016" PRIx64, (int)getpid(), random);
+}
+
 struct cgroup_tree *cgroup_tree_new(void)
 {
     struct cgroup_tree *t = xcalloc(1, sizeof *t);
-    *t = (struct cgroup_tree){.dirs = {-1, -1}, .own = xasprintf(OWN_PREFIX "%d", (int)getpid())};
+    *t = (struct cgroup_tree){.dirs = {-1, -1}, .own = own_name()};
     t->bases[MEMORY] = find_base("memory");
     t->bases[PIDS] = find_base("pids");
     t->version = 1;
