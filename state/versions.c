@@ -143,18 +143,31 @@ void versions_release(struct versions **v)
     *v = NULL;
 }
 
-/* Locks that a killed git left: the caller owns the repository, so nobody holds them. */
-static void drop_stale_locks(const char *dir)
+/* Locks, half made packs and notes that a killed git left: the caller owns the repository, so nobody holds them. */
+static void drop_stale(const char *dir)
 {
-    static const char *const places[] = {"", "refs/heads", "refs/tags", "refs"};
+    static const struct {
+        const char *place, *prefix, *suffix;
+    } stale[] = {
+        {"", "", ".lock"},
+        {"refs", "", ".lock"},
+        {"refs/heads", "", ".lock"},
+        {"refs/tags", "", ".lock"},
+        {"objects/pack", "", ".keep"}, /* without it the same commit, imported again, is refused */
+        {"objects/pack", "tmp_", ""},
+        {"", "fast_import_crash_", ""},
+    };
 
-    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        AUTO_FREE char *path = path_join(dir, places[i]);
+    for (size_t i = 0; i < ARRAY_LEN(stale); i++) {
+        AUTO_FREE char *path = path_join(dir, stale[i].place);
+        size_t prefix = strlen(stale[i].prefix);
+        size_t suffix = strlen(stale[i].suffix);
         DIR *d = opendir(path);
         const struct dirent *e;
         while (d != NULL && (e = readdir(d)) != NULL) { /* NOLINT(concurrency-mt-unsafe): own stream */
             size_t len = strlen(e->d_name);
-            if (len > 5 && strcmp(e->d_name + len - 5, ".lock") == 0) {
+            if (len > prefix + suffix && strncmp(e->d_name, stale[i].prefix, prefix) == 0 &&
+                strcmp(e->d_name + len - suffix, stale[i].suffix) == 0) {
                 (void)unlinkat(dirfd(d), e->d_name, 0);
             }
         }
@@ -170,7 +183,7 @@ int versions_create(const char *git, const char *dir, struct versions **ret, str
 
     TRY(versions_new(git, dir, &v, err));
     /* Safe to repeat: it completes what a crash left half made, and leaves what is there. */
-    drop_stale_locks(dir);
+    drop_stale(dir);
     TRY(git_quiet(v, GIT("init", "--quiet", "--bare", "--template=", "--initial-branch=main", "--object-format=sha1"),
                   err));
     TRY(git_quiet(v, GIT("config", "gc.auto", "0"), err));

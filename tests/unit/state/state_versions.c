@@ -223,3 +223,25 @@ Test(versions, damage_is_found)
     cr_assert_lt(versions_checkout(v, id.sha, out, &err), 0);
     TEST_END();
 }
+
+/* A commit that is imported again after a kill has the same pack, whose .keep would refuse it. */
+Test(versions, what_a_killed_import_left_is_dropped)
+{
+    AUTO_TEST_DIR struct test_dir dir = test_dir_new();
+    struct orch_err err = ERR_INIT;
+    struct version_id id;
+    test_write(&dir, "in/file", "x\n");
+    static const char *const left[] = {"versions.git/objects/pack/pack-1.keep", "versions.git/objects/pack/tmp_pack_x",
+                                       "versions.git/fast_import_crash_1", "versions.git/refs/heads/main.lock"};
+    struct versions *killed = make(&dir);
+    versions_release(&killed);
+    for (size_t i = 0; i < ARRAY_LEN(left); i++) {
+        test_write(&dir, left[i], "");
+    }
+    AUTO_VERSIONS struct versions *v = make(&dir);
+    for (size_t i = 0; i < ARRAY_LEN(left); i++) {
+        cr_assert_lt(faccessat(dir.fd, left[i], F_OK, 0), 0, "%s is still there", left[i]);
+    }
+    must(commit(v, &dir, "in", NULL, "v0", &id, &err), &err);
+    TEST_END();
+}
