@@ -82,6 +82,9 @@ int verdict_parse(const char *data, size_t len, struct verdict *ret, struct orch
     if (!json_is_number(score) || !isfinite(json_number_value(score))) {
         return err_set(err, ORCH_E_FAILED, "verdict: no finite number \"score\"");
     }
+    if (fabs(json_number_value(score)) > VERDICT_SCORE_MAX) {
+        return err_set(err, ORCH_E_FAILED, "verdict: the score is beyond %g", VERDICT_SCORE_MAX);
+    }
     if (json_is_object(root)) {
         TRY(check_members(root, err));
     }

@@ -11,6 +11,7 @@
 #include "base/json.h"
 
 #define VERDICT_MAX ((size_t)1 << 20)
+#define VERDICT_SCORE_MAX 1e100 /* either side of 0: sums and squares of scores stay finite */
 #define VERDICT_FILE "verdict.json"
 
 struct verdict {

@@ -38,12 +38,18 @@ expect_equal "by name" "${ids[0]}" "$(json_get 'd["run"]["id"] if isinstance(d["
 cat >huge <<'JUDGE'
 #!/bin/sh
 place=$(sed -n 's/.*"verdict": "\(.*\)".*/\1/p' "$ORCH_CONTEXT")
-echo 1e300 >"$place"
+echo 1e90 >"$place"
 JUDGE
 chmod +x huge
 expect_exit "a huge score" 0 "$ORCH" eval run.yaml --adapter none --new 'judge.command=[./huge]'
 expect_exit "is shown" 0 "$ORCH" show latest --trials
-expect_stdout "in few characters" '1e\+300'
+expect_stdout "in few characters" '1e\+90'
+
+# beyond what can be summed it is the judge's error
+sed 's/1e90/1.7e308/' huge >endless && chmod +x endless
+expect_exit "a score that cannot be summed" 1 "$ORCH" eval run.yaml --adapter none --new 'judge.command=[./endless]'
+expect_exit "leaves a run that can be shown" 0 "$ORCH" show latest --trials
+expect_stdout "as a judge error" 'judge-error'
 
 # scripts whose interpreter is not there
 printf '#!/no/such/shell\n' >bad-path && chmod +x bad-path
@@ -53,4 +59,4 @@ for bad in bad-path bad-env bad-lines; do
     expect_exit "$bad is refused" 2 "$ORCH" eval run.yaml --adapter none --new "judge.command=[./$bad]"
     expect_stderr "$bad: by name" "program .*$bad\""
 done
-expect_equal "and left no run" 6 "$(find .state/runs -mindepth 1 -maxdepth 1 -type d | wc -l)"
+expect_equal "and left no run" 7 "$(find .state/runs -mindepth 1 -maxdepth 1 -type d | wc -l)"
