@@ -461,6 +461,11 @@ static int check_rules(struct engine *e, const char *root_dir, const char *candi
 {
     struct rules_job j = {.e = e, .root_dir = root_dir, .candidate = candidate, .err = ERR_INIT};
     engine_work(e, rules_run, &j);
+    if (j.code == ORCH_E_LIMIT) { /* more than any candidate may be: the evolver's doing, as a violation is */
+        *ret_reason = xstrdup(j.err.message);
+        template_verdict_done(&j.verdict);
+        return 0;
+    }
     if (j.code < 0) {
         *err = j.err;
         return err_wrap(err, "check the candidate");

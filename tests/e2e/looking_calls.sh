@@ -60,3 +60,9 @@ for bad in bad-path bad-env bad-lines; do
     expect_stderr "$bad: by name" "program .*$bad\""
 done
 expect_equal "and left no run" 7 "$(find .state/runs -mindepth 1 -maxdepth 1 -type d | wc -l)"
+
+# a candidate of more files than any may have is refused as a violation is; the run goes on
+sed -i 's/learnable: \[/learnable: ["notes\/**", /' template/adapter.yaml
+printf '#!/bin/sh\nmkdir /w/adapter/notes && cd /w/adapter/notes && seq 20001 | xargs touch\n' >crowd && chmod +x crowd
+expect_exit "a crowded candidate" 0 "$ORCH" run run.yaml --new 'evolver.command=[./crowd]' trainer.steps=1
+expect_stdout "is refused with the reason" 'rejected .*more than 20000 entries'
