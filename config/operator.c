@@ -301,6 +301,11 @@ char *operator_show(const struct operator_config *config)
     return config_to_yaml(config_operator_table(), config, config->source->tree, NULL, NULL);
 }
 
+char *operator_origin(const struct operator_config *config, const char *key)
+{
+    return config_origin(config_operator_table(), config->source->tree, key);
+}
+
 /* --- permissions --- */
 
 static bool is_loopback(const char *url)

@@ -69,6 +69,8 @@ void operator_release(struct operator_config **config);
 
 json_t *operator_effective(const struct operator_config *config); /* new reference */
 char *operator_show(const struct operator_config *config);        /* YAML with origins; owned */
+/* "file:3" of the file that decides about a dotted key, or "default". Owned by the caller. */
+char *operator_origin(const struct operator_config *config, const char *key);
 
 /* May the value of variable `key` be sent to `base_url`? Loopback is free; else a listed prefix must match. */
 bool operator_key_allowed(const struct operator_config *config, const char *key, const char *base_url);

@@ -67,6 +67,7 @@ SANDBOX_NAMES = {
     "check_sandbox": "what the sandbox of a template's check is given",
     "backends/environments/env_sandbox.c": "opens, checks and closes sandboxes",
     "backends/node/node_sandbox.c": "starts and ends sandboxes where they run",
+    "orchestrator/cmd_sandbox_exec.c": "runs one command in a sandbox",
 }
 TAGGED = re.compile(r"\b(?:struct|enum|union)\s+(\w*sandbox\w*)\s*\{|^\}\s*(\w*sandbox\w*)\s*;", re.I | re.M)
 
