@@ -8,15 +8,25 @@
 #include <string.h>
 
 const struct verb *const verbs[] = {
-    &cmd_init,          &cmd_check,
-    &cmd_run,           &cmd_eval,
-    &cmd_resume,        &cmd_runs,
-    &cmd_show,          &cmd_logs,
-    &cmd_diff,          &cmd_export,
-    &cmd_config_show,   &cmd_config_explain,
-    &cmd_config_schema, &cmd_config_reference,
-    &cmd_sandbox_exec,  &cmd_version,
-    &cmd_help,          NULL,
+    &cmd_init,
+    &cmd_check,
+    &cmd_run,
+    &cmd_eval,
+    &cmd_resume,
+    &cmd_runs,
+    &cmd_show,
+    &cmd_logs,
+    &cmd_diff,
+    &cmd_export,
+    &cmd_config_show,
+    &cmd_config_explain,
+    &cmd_config_schema,
+    &cmd_config_reference,
+    &cmd_sandbox_status,
+    &cmd_sandbox_exec,
+    &cmd_version,
+    &cmd_help,
+    NULL,
 };
 
 const struct verb_option verb_common_options[] = {
