@@ -23,6 +23,8 @@ const struct verb *const verbs[] = {
     &cmd_config_schema,
     &cmd_config_reference,
     &cmd_sandbox_status,
+    &cmd_sandbox_enable,
+    &cmd_sandbox_disable,
     &cmd_sandbox_exec,
     &cmd_version,
     &cmd_help,
