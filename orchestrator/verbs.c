@@ -8,6 +8,7 @@
 #include <string.h>
 
 const struct verb *const verbs[] = {
+    &cmd_doctor,
     &cmd_init,
     &cmd_check,
     &cmd_run,
