@@ -34,7 +34,7 @@ enum err_class {
     X(CONFIG, 2, ERR_PERMANENT, "")                                                                                    \
     X(NOT_FOUND, 2, ERR_PERMANENT, "")                                                                                 \
     X(DRIFT, 2, ERR_PERMANENT, "`--new` starts another run; undo the change to go on with this one")                   \
-    X(UNAVAILABLE, 3, ERR_PERMANENT, "see `orch check`")                                                               \
+    X(UNAVAILABLE, 3, ERR_PERMANENT, "see `orch doctor`")                                                              \
     X(OWNED, 4, ERR_PERMANENT, "wait for the owner to end, or stop it")                                                \
     X(BUDGET, 5, ERR_PERMANENT, "raise the budget and run again: what was done is kept")                               \
     X(DAMAGED, 6, ERR_PERMANENT, "the record was not touched; restore it from a copy or start with --new")             \

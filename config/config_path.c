@@ -111,6 +111,16 @@ static const char *const stores[] = {
     ".sky",
     ".huggingface",
     ".cache/huggingface/token",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    ".s3cfg",
+    ".boto",
+    ".oci",
+    ".mozilla",
+    ".config/rclone",
+    ".config/google-chrome",
+    ".config/chromium",
 };
 
 static bool is_store(const char *path, const char *home)

@@ -162,14 +162,29 @@ static void check_alone(const struct yaml_node *tree, const char *place, const c
     check_absolute(tree, "login_files", findings);
 }
 
-static int load_file(struct operator_config *c, const char *dir, const char *name, struct config_findings *findings,
-                     struct orch_err *err)
+/* A text that stands for a file of the user's directory. */
+struct overlay {
+    const char *name, *text; /* NULL: there is none */
+};
+
+static bool is_overlay(const struct overlay *o, const char *name)
+{
+    return o->name != NULL && strcmp(o->name, name) == 0;
+}
+
+static int load_file(struct operator_config *c, const char *dir, const char *name, const struct overlay *overlay,
+                     struct config_findings *findings, struct orch_err *err)
 {
     AUTO_FREE char *path = path_join(dir, name);
     AUTO_FREE char *text = NULL;
     AUTO_YAML struct yaml_node *tree = NULL;
     size_t len = 0;
-    TRY(read_policy(path, &text, &len, err));
+    if (is_overlay(overlay, name)) {
+        text = xstrdup(overlay->text);
+        len = strlen(text);
+    } else {
+        TRY(read_policy(path, &text, &len, err));
+    }
     c->files = strv_append(c->files, xstrdup(path));
     c->source->places = strv_append(c->source->places, xstrdup(path));
     const char *place = c->source->places[strv_len(c->source->places) - 1];
@@ -185,7 +200,29 @@ static int load_file(struct operator_config *c, const char *dir, const char *nam
     return 0;
 }
 
-static int load_dir(struct operator_config *c, const char *dir, struct config_findings *findings, struct orch_err *err)
+static char **add_overlay(char **names, const struct overlay *overlay)
+{
+    for (size_t i = 0; overlay->name != NULL && i < strv_len(names); i++) {
+        if (is_overlay(overlay, names[i])) {
+            return names;
+        }
+    }
+    if (overlay->name != NULL) {
+        names = strv_append(names, xstrdup(overlay->name));
+        qsort(names, strv_len(names), sizeof(*names), by_name);
+    }
+    return names;
+}
+
+static int check_dir(const char *dir, struct orch_err *err)
+{
+    AUTO_FD int fd = fd_open(dir, O_RDONLY | O_DIRECTORY, 0, err);
+    TRY(fd);
+    return check_owner(fd, dir, err);
+}
+
+static int load_dir(struct operator_config *c, const char *dir, const struct overlay *overlay,
+                    struct config_findings *findings, struct orch_err *err)
 {
     if (dir == NULL) {
         return 0;
@@ -194,14 +231,12 @@ static int load_dir(struct operator_config *c, const char *dir, struct config_fi
     if (names == NULL) {
         return err->code;
     }
-    if (names[0] == NULL) {
-        return 0;
+    if (names[0] != NULL) {
+        TRY(check_dir(dir, err));
     }
-    AUTO_FD int fd = fd_open(dir, O_RDONLY | O_DIRECTORY, 0, err);
-    TRY(fd);
-    TRY(check_owner(fd, dir, err));
+    names = add_overlay(names, overlay);
     for (size_t i = 0; i < strv_len(names); i++) {
-        TRY(load_file(c, dir, names[i], findings, err));
+        TRY(load_file(c, dir, names[i], overlay, findings, err));
     }
     return 0;
 }
@@ -271,16 +306,17 @@ static void check_rules(struct operator_config *c, struct config_findings *findi
     check_urls(c, findings);
 }
 
-int operator_load(const char *system_dir, const char *user_dir, struct operator_config **ret,
-                  struct config_findings *findings, struct orch_err *err)
+static int load(const char *system_dir, const char *user_dir, const struct overlay *overlay,
+                struct operator_config **ret, struct config_findings *findings, struct orch_err *err)
 {
+    static const struct overlay none = {NULL, NULL};
     AUTO_OPERATOR_CONFIG struct operator_config *c = xcalloc(1, sizeof(*c));
     c->source = xcalloc(1, sizeof(*c->source));
     c->source->places = xcalloc(1, sizeof(char *));
     c->files = xcalloc(1, sizeof(char *));
     c->source->tree = shipped_tree();
-    TRY(load_dir(c, user_dir, findings, err));
-    TRY(load_dir(c, system_dir, findings, err));
+    TRY(load_dir(c, user_dir, overlay, findings, err));
+    TRY(load_dir(c, system_dir, &none, findings, err));
     TRY(config_findings_result(findings, err));
     config_read(config_operator_table(), c, c->source->tree, "operator config", "/", false, findings);
     if (findings->count == 0) {
@@ -291,6 +327,20 @@ int operator_load(const char *system_dir, const char *user_dir, struct operator_
     return 0;
 }
 
+int operator_load(const char *system_dir, const char *user_dir, struct operator_config **ret,
+                  struct config_findings *findings, struct orch_err *err)
+{
+    static const struct overlay none = {NULL, NULL};
+    return load(system_dir, user_dir, &none, ret, findings, err);
+}
+
+int operator_load_with(const char *system_dir, const char *user_dir, const char *name, const char *text,
+                       struct operator_config **ret, struct config_findings *findings, struct orch_err *err)
+{
+    const struct overlay overlay = {name, text};
+    return load(system_dir, user_dir, &overlay, ret, findings, err);
+}
+
 json_t *operator_effective(const struct operator_config *config)
 {
     return config_to_json(config_operator_table(), config, config->source->tree, CONFIG_FORM_EFFECTIVE, NULL, NULL);
@@ -299,6 +349,11 @@ json_t *operator_effective(const struct operator_config *config)
 char *operator_show(const struct operator_config *config)
 {
     return config_to_yaml(config_operator_table(), config, config->source->tree, NULL, NULL);
+}
+
+char *operator_origin(const struct operator_config *config, const char *key)
+{
+    return config_origin(config_operator_table(), config->source->tree, key);
 }
 
 /* --- permissions --- */

@@ -63,12 +63,17 @@ void operator_directories(char **ret_system, char **ret_user);
  */
 MUST_USE int operator_load(const char *system_dir, const char *user_dir, struct operator_config **ret,
                            struct config_findings *findings, struct orch_err *err);
+/* The same as if user_dir/<name> (which need not exist) held `text`: what an edit would give. */
+MUST_USE int operator_load_with(const char *system_dir, const char *user_dir, const char *name, const char *text,
+                                struct operator_config **ret, struct config_findings *findings, struct orch_err *err);
 void operator_free(struct operator_config *config); /* NULL is fine */
 void operator_release(struct operator_config **config);
 #define AUTO_OPERATOR_CONFIG __attribute__((cleanup(operator_release)))
 
 json_t *operator_effective(const struct operator_config *config); /* new reference */
 char *operator_show(const struct operator_config *config);        /* YAML with origins; owned */
+/* "file:3" of the file that decides about a dotted key, or "default". Owned by the caller. */
+char *operator_origin(const struct operator_config *config, const char *key);
 
 /* May the value of variable `key` be sent to `base_url`? Loopback is free; else a listed prefix must match. */
 bool operator_key_allowed(const struct operator_config *config, const char *key, const char *base_url);
@@ -85,6 +90,16 @@ void operator_check(const struct operator_config *config, const struct run_confi
  */
 MUST_USE int operator_set(const char *file, const char *key, const char *value, struct config_findings *findings,
                           struct orch_err *err);
+/* One key and its value, as operator_set takes them. */
+struct operator_change {
+    const char *key, *value;
+};
+/* What operator_set would do for several keys, without writing: the file's text before ("" when it is absent) and
+ * after, both owned by the caller. */
+MUST_USE int operator_set_plan(const char *file, const struct operator_change *changes, size_t count, char **ret_old,
+                               char **ret_new, struct config_findings *findings, struct orch_err *err);
+/* Replaces the file by rename; makes it and its directories where they are missing. */
+MUST_USE int operator_write(const char *file, const char *text, struct orch_err *err);
 /* The pure text step of operator_set; *ret_text is owned by the caller. */
 MUST_USE int operator_edit(const char *text, size_t len, const char *key, const char *value, char **ret_text,
                            struct orch_err *err);

@@ -343,38 +343,77 @@ static int replace_file(const char *file, const char *text, mode_t mode, struct 
     return fsync(dirfd) < 0 ? err_errno(err, ORCH_E_IO, "sync %s", dir) : 0;
 }
 
+/* The file behind links; the name itself when it is not there, and then *ret_text is "". Both owned by the caller. */
+static int read_old(const char *file, char **ret_real, char **ret_text, struct orch_err *err)
+{
+    AUTO_FREE char *real = NULL;
+    size_t len = 0;
+    int code = path_real(file, &real, err);
+    if (code == ORCH_E_NOT_FOUND) {
+        err_clear(err);
+        *ret_real = xstrdup(file);
+        *ret_text = xstrdup("");
+        return 0;
+    }
+    TRY(code);
+    TRY(fd_read_file(real, YAML_BYTES_MAX, ret_text, &len, err));
+    *ret_real = take(real);
+    return 0;
+}
+
+static int check_key(const char *key, struct orch_err *err)
+{
+    if (config_row_find(config_operator_table(), key) != NULL) {
+        return 0;
+    }
+    AUTO_FREE char *near = config_nearest(config_operator_table(), key);
+    return err_set(err, ORCH_E_NOT_FOUND, "the operator config has no key `%s`%s%s", key,
+                   near == NULL ? "" : "; the nearest is ", near == NULL ? "" : near);
+}
+
+int operator_set_plan(const char *file, const struct operator_change *changes, size_t count, char **ret_old,
+                      char **ret_new, struct config_findings *findings, struct orch_err *err)
+{
+    AUTO_FREE char *real = NULL;
+    AUTO_FREE char *old = NULL;
+    for (size_t i = 0; i < count; i++) {
+        TRY(check_key(changes[i].key, err));
+    }
+    TRY(read_old(file, &real, &old, err));
+    AUTO_FREE char *text = xstrdup(old);
+    for (size_t i = 0; i < count; i++) {
+        char *next = NULL;
+        TRY(operator_edit(text, strlen(text), changes[i].key, changes[i].value, &next, err));
+        if (next == NULL) {
+            return err_set(err, ORCH_E_INTERNAL, "the edit of %s left no text", file);
+        }
+        free(text);
+        text = next;
+    }
+    TRY(check_text(real, text, findings, err));
+    *ret_old = take(old);
+    *ret_new = take(text);
+    return 0;
+}
+
+int operator_write(const char *file, const char *text, struct orch_err *err)
+{
+    AUTO_FREE char *real = NULL;
+    AUTO_FREE char *old = NULL;
+    struct stat st;
+    TRY(read_old(file, &real, &old, err));
+    mode_t mode = stat(real, &st) == 0 ? st.st_mode & 07777 : 0644;
+    AUTO_FREE char *dir = path_dir(real);
+    TRY(fd_mkdirs(dir, 0755, err));
+    return replace_file(real, text, mode, err);
+}
+
 int operator_set(const char *file, const char *key, const char *value, struct config_findings *findings,
                  struct orch_err *err)
 {
     AUTO_FREE char *old = NULL;
     AUTO_FREE char *text = NULL;
-    AUTO_FREE char *real = NULL;
-    size_t len = 0;
-    mode_t mode = 0644;
-    if (config_row_find(config_operator_table(), key) == NULL) {
-        AUTO_FREE char *near = config_nearest(config_operator_table(), key);
-        return err_set(err, ORCH_E_NOT_FOUND, "the operator config has no key `%s`%s%s", key,
-                       near == NULL ? "" : "; the nearest is ", near == NULL ? "" : near);
-    }
-    int code = path_real(file, &real, err);
-    if (code == ORCH_E_NOT_FOUND) {
-        err_clear(err);
-        real = xstrdup(file);
-        old = xstrdup("");
-        AUTO_FREE char *dir = path_dir(file);
-        TRY(fd_mkdirs(dir, 0755, err));
-    } else {
-        struct stat st;
-        TRY(code);
-        TRY(fd_read_file(real, YAML_BYTES_MAX, &old, &len, err));
-        if (stat(real, &st) == 0) {
-            mode = st.st_mode & 07777;
-        }
-    }
-    TRY(operator_edit(old, len, key, value, &text, err));
-    if (text == NULL) {
-        return err_set(err, ORCH_E_INTERNAL, "the edit of %s left no text", file);
-    }
-    TRY(check_text(real, text, findings, err));
-    return replace_file(real, text, mode, err);
+    const struct operator_change change = {key, value};
+    TRY(operator_set_plan(file, &change, 1, &old, &text, findings, err));
+    return operator_write(file, text, err);
 }

@@ -293,6 +293,7 @@ static void check_sandbox(struct engine *e, struct finding *f)
     struct task_sandbox setup = {.name = "probe", .config = e->config, .task_text = "{}", .task_len = 2};
     AUTO_SPEC struct sandbox_spec spec;
     task_role_spec(&setup, &spec);
+    engine_grant_readable(e, &spec);
     char word[] = "true";
     char *argv[] = {word, NULL};
     struct call_spec call = {.name = "main", .argv = argv, .timeout_ns = INT64_C(20) * NS_PER_S};

@@ -7,8 +7,9 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "config/operator.h"
+#include "config/confinement.h"
 #include "orchestrator/guests.h"
+#include "orchestrator/readable.h"
 #include "orchestrator/verb.h"
 #include "orchestrator/verbs.h"
 
@@ -27,6 +28,7 @@ struct session {
     uv_loop_t loop;
     uv_signal_t signals[ARRAY_LEN(forwarded)];
     struct operator_config *operator_config;
+    int mechanism; /* enum config_mechanism */
     struct sandbox_spec spec;
     char *work;
     struct environment *env;
@@ -122,6 +124,32 @@ static int read_spec(struct session *s, struct orch_err *err)
     return code < 0 ? err_wrap(err, "%s", from) : 0;
 }
 
+/* --mechanism, one of the names a config may hold; AUTO when it was not given. */
+static int read_mechanism(const struct verb_call *call, int *ret, struct orch_err *err)
+{
+    const char *name = verb_option_value(call, "mechanism");
+    *ret = CONFIG_MECHANISM_AUTO;
+    for (int i = 0; name != NULL && config_mechanism_names[i] != NULL; i++) {
+        if (strcmp(config_mechanism_names[i], name) == 0) {
+            *ret = i;
+            return 0;
+        }
+    }
+    return name == NULL ? 0 : err_set(err, ORCH_E_USAGE, "--mechanism %.60s: auto, namespaces or bubblewrap", name);
+}
+
+static int choose_confinement(struct session *s, struct orch_err *err)
+{
+    AUTO_CONFINEMENT_REQUEST struct confinement_request request = {0};
+    int asked = CONFIG_MECHANISM_AUTO;
+    TRY(read_mechanism(s->call, &asked, err));
+    TRY(confinement_request_read(s->call->environ, &request, err));
+    TRY(confinement_choose(s->operator_config, &request, asked, "--mechanism", true, &s->mechanism, err));
+    AUTO_STRV char **readable = readable_paths(s->operator_config, &request);
+    readable_grant(&s->spec, readable);
+    return 0;
+}
+
 static int check_operator(struct session *s, struct config_findings *findings, struct orch_err *err)
 {
     AUTO_FREE char *system = NULL;
@@ -132,18 +160,14 @@ static int check_operator(struct session *s, struct config_findings *findings, s
     if (!operator_network_permitted(s->operator_config, network)) {
         return err_set(err, ORCH_E_CONFIG, "network: the operator does not permit %s", config_network_names[network]);
     }
-    for (char **p = s->operator_config->readable; *p != NULL; p++) {
-        spec_grant(&s->spec, *p, *p, SPEC_RO, SPEC_DIR);
-    }
-    return 0;
+    return choose_confinement(s, err);
 }
 
 /* In memory where that can be: it is made and removed for one command. bubblewrap starts a program from there, which
  * /dev/shm may forbid. */
 static const char *place_for_work(const struct session *s)
 {
-    const char *mechanism = verb_option_value(s->call, "mechanism");
-    if (access("/dev/shm", W_OK | X_OK) == 0 && (mechanism == NULL || strcmp(mechanism, "bubblewrap") != 0)) {
+    if (access("/dev/shm", W_OK | X_OK) == 0 && s->mechanism != CONFIG_MECHANISM_BUBBLEWRAP) {
         return "/dev/shm";
     }
     const char *tmp = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe): before any thread */
@@ -168,7 +192,7 @@ static int start_environment(struct session *s, struct orch_err *err)
         .node_program = node,
         .init_program = init,
         .work_dir = s->work,
-        .mechanism = verb_option_value(s->call, "mechanism"),
+        .mechanism = config_mechanism_names[s->mechanism],
         .owner = "exec",
         .uid_first = (uint32_t)s->operator_config->uid_range.first,
         .uid_count = (uint32_t)s->operator_config->uid_range.count,
@@ -294,6 +318,8 @@ const struct verb cmd_sandbox_exec = {
         "hide, network (isolated or public), env_allow, chdir and limits. What is not named does not exist inside.\n"
         "Standard input, output and error are the command's, its exit status is passed on; 125: nothing was run,\n"
         "126: not executable, 127: not found, 128+N: ended by signal N.\n"
+        "ORCH_AGENT_SANDBOX=bwrap or namespaces picks the mechanism, ORCH_AGENT_SANDBOX_ALLOW=PATH:PATH adds readable "
+        "paths.\n"
         "\n"
         "Examples:\n"
         "  orch sandbox exec '{}' -- sh -c 'ls /'\n"

@@ -8,9 +8,11 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/rng.h"
+#include "config/confinement.h"
 #include "orchestrator/batch.h"
 #include "orchestrator/built.h"
 #include "orchestrator/control_loop.h"
+#include "orchestrator/readable.h"
 #include "orchestrator/row_json.h"
 #include "orchestrator/sweep.h"
 #include "state/durable.h"
@@ -37,6 +39,16 @@ static int load_operator(struct engine *e, struct orch_err *err)
     TRY(operator_load(system_dir, user_dir, &e->operator_config, f, err));
     operator_check(e->operator_config, e->config, f);
     return config_findings_result(f, err);
+}
+
+static int load_confinement(struct engine *e, struct orch_err *err)
+{
+    AUTO_CONFINEMENT_REQUEST struct confinement_request request = {0};
+    TRY(confinement_request_read(e->call->environ, &request, err));
+    TRY(confinement_choose(e->operator_config, &request, e->config->sandbox.mechanism, "sandbox.mechanism", false,
+                           &e->mechanism, err));
+    e->readable = readable_paths(e->operator_config, &request);
+    return 0;
 }
 
 static int load_tasks(struct engine *e, struct orch_err *err)
@@ -82,6 +94,7 @@ static int load_all(struct engine *e, const char *config_path, char *const *over
     TRY(run_config_load(config_path, overrides, &e->config, &e->findings, err));
     TRY(built_check(e->config, err));
     TRY(load_operator(e, err));
+    TRY(load_confinement(e, err));
     TRY(load_tasks(e, err));
     TRY(load_template(e, err));
     const struct run_config *c = e->config;
@@ -112,6 +125,7 @@ static int check_grants(const struct engine *e, const char *key, char *const *pa
 static int check_all_grants(const struct engine *e, struct orch_err *err)
 {
     const struct run_config *c = e->config;
+    TRY(check_grants(e, "readable, or " CONFINEMENT_ALLOW_VARIABLE, e->readable, err));
     TRY(check_grants(e, "task.paths.read", c->task.access.paths_read, err));
     TRY(check_grants(e, "task.paths.write", c->task.access.paths_write, err));
     TRY(check_grants(e, "judge.paths.read", c->judge.access.paths_read, err));
@@ -476,6 +490,13 @@ int engine_put(struct engine *e, const char *dir, char **ret_source, struct orch
     }
     *ret_source = w.source;
     return 0;
+}
+
+void engine_grant_readable(const struct engine *e, struct sandbox_spec *spec)
+{
+    if (environment_caps(e->environment)->shares_paths) {
+        readable_grant(spec, e->readable);
+    }
 }
 
 /* ------------------------------------------------------------------ directories */

@@ -36,6 +36,8 @@ struct engine {
     struct clock clock;
     struct run_config *config;
     struct operator_config *operator_config;
+    int mechanism;   /* enum config_mechanism: what operator, environment variable and config together say */
+    char **readable; /* further paths of this machine that every sandbox may read */
     struct tasks *tasks;
     struct template template;
     char **overrides; /* as given: a resumed run applies them again */
@@ -109,6 +111,8 @@ void engine_stop(struct engine *e);
 MUST_USE int engine_check(const struct engine *e, struct orch_err *err);
 /* Awaits that everything posted is committed. */
 MUST_USE int engine_settle(struct engine *e, struct orch_err *err);
+/* Grants what the operator config and ORCH_AGENT_SANDBOX_ALLOW let every sandbox read. */
+void engine_grant_readable(const struct engine *e, struct sandbox_spec *spec);
 /* A directory as a grant source; owned by the caller. */
 MUST_USE int engine_put(struct engine *e, const char *dir, char **ret_source, struct orch_err *err);
 /* The frozen tree of a version as a grant source (borrowed; checked out once). *ret_dir (may be NULL) is owned. */

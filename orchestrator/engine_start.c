@@ -45,7 +45,7 @@ int engine_start_environment(struct engine *e, struct orch_err *err)
         .node_program = node,
         .init_program = e->init_program,
         .work_dir = work,
-        .mechanism = config_mechanism_names[e->config->sandbox.mechanism],
+        .mechanism = config_mechanism_names[e->mechanism],
         .owner = e->run_id,
         .uid_first = (uint32_t)e->operator_config->uid_range.first,
         .uid_count = (uint32_t)e->operator_config->uid_range.count,
@@ -59,8 +59,13 @@ int engine_start_environment(struct engine *e, struct orch_err *err)
     engine_await(e, &w.done);
     if (w.err.code < 0) {
         *err = w.err;
+        return err->code;
     }
-    return w.err.code;
+    if (e->readable[0] != NULL && !environment_caps(e->environment)->shares_paths) {
+        verb_note(e->call, "orch: extra readable paths are left out: environment %s shares no paths with this machine",
+                  environment_caps(e->environment)->name);
+    }
+    return 0;
 }
 
 static int stage(struct engine *e, const char *name, char *const *command, const char *dir, struct role_program *p,
@@ -188,6 +193,7 @@ void engine_close(struct engine *e)
     free(e->local_dir);
     free(e->root_dir);
     strv_free(e->overrides);
+    strv_free(e->readable);
     layout_done(&e->layout);
     template_done(&e->template);
     tasks_free(e->tasks);

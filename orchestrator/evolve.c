@@ -349,6 +349,7 @@ static int attempt(struct engine *e, const struct evolve_step *s, const struct e
     named.name = note.name;
     AUTO_SPEC struct sandbox_spec spec;
     evolver_role_spec(&named, &spec);
+    engine_grant_readable(e, &spec);
     struct call_spec call = evolver_role_call(&named);
     struct role_fetch fetches[] = {
         {.inside = ROLE_ADAPTER, .dest_dirfd = f.adapter_fd},
@@ -507,6 +508,7 @@ static int check_program(struct engine *e, const struct evolve_step *s, const ch
     };
     AUTO_SPEC struct sandbox_spec spec;
     check_role_spec(&setup, &spec);
+    engine_grant_readable(e, &spec);
     struct call_spec call = check_role_call(&setup);
     struct call_wait w;
     int code = run_call(e, &spec, &call, NULL, 0, &note, &w, err);

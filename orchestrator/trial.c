@@ -274,6 +274,7 @@ static int start_call(struct trial *t, struct orch_err *err)
     };
     AUTO_SPEC struct sandbox_spec spec;
     task_role_spec(&setup, &spec);
+    engine_grant_readable(e, &spec);
     struct call_spec call = task_role_call(&setup);
     int64_t disk = e->config->task.access.limits.disk;
     t->fetch = (struct role_fetch){
@@ -553,6 +554,7 @@ static int start_judge(struct trial *t, struct orch_err *err)
     };
     AUTO_SPEC struct sandbox_spec spec;
     judge_role_spec(&setup, &spec);
+    engine_grant_readable(e, &spec);
     struct call_spec call = judge_role_call(&setup);
     t->verdict_fetch = (struct role_fetch){.inside = ROLE_VERDICT, .dest_dirfd = t->place->verdict};
     t->verdict_fetch.limits = (struct handoff_limits){.bytes = VERDICT_MAX * 4, .entries = 64, .depth = 4};

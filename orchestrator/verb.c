@@ -28,6 +28,17 @@ bool verb_flag(const struct verb_call *call, const char *name)
     return verb_option_value(call, name) != NULL;
 }
 
+char **verb_option_values(const struct verb_call *call, const char *name)
+{
+    char **list = xcalloc(1, sizeof *list);
+    for (size_t i = 0; i < call->line->option_count; i++) {
+        if (strcmp(call->line->options[i].name, name) == 0) {
+            list = strv_append(list, xstrdup(call->line->options[i].value));
+        }
+    }
+    return list;
+}
+
 int verb_option_int(const struct verb_call *call, const char *name, int64_t min, int64_t max, int64_t *ret,
                     struct orch_err *err)
 {

@@ -59,6 +59,8 @@ struct verb {
 /* The value of an option, NULL when it was not given; flags give "". The last one wins. */
 const char *verb_option_value(const struct verb_call *call, const char *name);
 bool verb_flag(const struct verb_call *call, const char *name);
+/* Every value of an option that may be given several times, in order; NULL-terminated, owned (strv_free). */
+char **verb_option_values(const struct verb_call *call, const char *name);
 
 /* Prints the error (one line and the remedy on standard error, or {"error": {id, message, remedy}} with --json)
  * and returns its exit status. */

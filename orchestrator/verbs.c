@@ -8,6 +8,7 @@
 #include <string.h>
 
 const struct verb *const verbs[] = {
+    &cmd_doctor,
     &cmd_init,
     &cmd_check,
     &cmd_run,
@@ -22,6 +23,9 @@ const struct verb *const verbs[] = {
     &cmd_config_explain,
     &cmd_config_schema,
     &cmd_config_reference,
+    &cmd_sandbox_status,
+    &cmd_sandbox_enable,
+    &cmd_sandbox_disable,
     &cmd_sandbox_exec,
     &cmd_sandbox_test,
     &cmd_version,

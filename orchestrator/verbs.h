@@ -5,10 +5,11 @@
 
 #include "orchestrator/verb.h"
 
-extern const struct verb cmd_check, cmd_run, cmd_eval, cmd_resume;
+extern const struct verb cmd_doctor, cmd_check, cmd_run, cmd_eval, cmd_resume;
 extern const struct verb cmd_init, cmd_runs, cmd_show, cmd_logs, cmd_diff, cmd_export;
 extern const struct verb cmd_config_show, cmd_config_explain, cmd_config_schema, cmd_config_reference;
-extern const struct verb cmd_sandbox_exec, cmd_sandbox_test;
+extern const struct verb cmd_sandbox_exec, cmd_sandbox_test, cmd_sandbox_status, cmd_sandbox_enable,
+    cmd_sandbox_disable;
 extern const struct verb cmd_version, cmd_help;
 
 /* NULL-terminated. */

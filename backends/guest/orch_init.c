@@ -12,6 +12,7 @@
 #include "backends/guest/init_check.h"
 #include "backends/guest/init_drop.h"
 #include "backends/guest/launch.h"
+#include "backends/guest/probe_step.h"
 #include "backends/guest/reaper.h"
 
 #include <errno.h>
@@ -190,6 +191,9 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "";
     if (strcmp(word, LAUNCH_PROBE_WORD) == 0) {
         return launch_probe() == 0 ? INIT_OK : INIT_LAUNCH;
+    }
+    if (strcmp(word, PROBE_STEP_WORD) == 0) {
+        return probe_step_main(argc > 2 ? argv[2] : "");
     }
     if (strcmp(word, REAPER_WORD) == 0) {
         return reaper_main(argv + 2);

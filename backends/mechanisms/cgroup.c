@@ -318,7 +318,7 @@ struct cgroup_tree *cgroup_tree_new(void)
         t->why = xstrdup("no control groups are mounted");
         return t;
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && t->version != 0; i++) {
         if (t->bases[i] != NULL && access(t->bases[i], W_OK) < 0) {
             give_up(t, -errno);
         }

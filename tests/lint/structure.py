@@ -72,6 +72,10 @@ SANDBOX_NAMES = {
     "orchestrator/cmd_sandbox_test.c": "the verb that tries to get out of one",
     "backends/environments/env_sandbox.c": "opens, checks and closes sandboxes",
     "backends/node/node_sandbox.c": "starts and ends sandboxes where they run",
+    "orchestrator/cmd_sandbox_exec.c": "runs one command in a sandbox",
+    "orchestrator/cmd_sandbox_enable.c": "requires that sandboxes confine",
+    "orchestrator/cmd_sandbox_disable.c": "no longer requires it",
+    "orchestrator/cmd_sandbox_status.c": "what a sandbox has on this machine",
 }
 TAGGED = re.compile(r"\b(?:struct|enum|union)\s+(\w*sandbox\w*)\s*\{|^\}\s*(\w*sandbox\w*)\s*;", re.I | re.M)
 
