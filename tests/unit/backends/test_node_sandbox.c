@@ -66,12 +66,13 @@ Test(node_sandbox, only_what_was_granted_exists)
 }
 
 /* Mounts with their options, identity, what is in the root and in /dev, what can be written. Left out: parts of /proc
- * that one covers and the other only where they could be written, and how each forbids user namespaces. */
+ * that one covers and the other only where they could be written, how each forbids user namespaces, and who owns the
+ * directory of terminals: the machine's root, whom a user's namespace may know or not. */
 #define VIEW                                                                                                           \
     "awk '{print $5, $6}' /proc/self/mountinfo | grep -vE '^/proc/(bus|irq|sysrq-trigger) ' | sort; "                  \
     "grep -E '^(Cap|NoNew|Seccomp|Groups)' /proc/self/status; cat /proc/self/setgroups; "                              \
     "cat /proc/self/uid_map /proc/self/gid_map | awk '{print $3}'; "                                                   \
-    "ls -lA -I .orch-init / /dev /dev/pts /etc /w | awk '/^[-cdl]/ {print $1, $3, $4, $NF}'; "                         \
+    "ls -lA -I .orch-init / /dev /dev/pts /etc /w | awk '/^[-cdl]/ && $NF != \"pts\" {print $1, $3, $4, $NF}'; "       \
     "for p in /x /dev/x /etc/x /usr/x /tmp/x /home/agent/x /dev/shm/x /w/x /w/output/x /proc/sys/kernel/hostname; do " \
     "(: >$p) 2>/dev/null && echo may write $p; done; "                                                                 \
     "for w in -U -m -n -p; do unshare $w true 2>/dev/null && echo may unshare $w; done; "                              \
