@@ -106,7 +106,7 @@ static bool identity(const struct attempt *a, char **ret)
 static bool keyring(const struct attempt *a, char **ret)
 {
     bool on = json_get_flag(enforced(a), "keyring", false);
-    *ret = xstrdup(on ? "a session keyring of its own" : "the kernel gave no session keyring");
+    *ret = xstrdup(on ? "an empty session keyring, closed to all" : "the kernel gave no session keyring");
     return on;
 }
 

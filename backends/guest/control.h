@@ -54,9 +54,8 @@ struct control_hello {
     uint32_t uid, gid;
     uint32_t failed; /* number of checks that failed; they come first */
     uint32_t checks;
-    int32_t keyring_errno; /* 0: a session keyring of its own */
-    uint32_t no_new_privileges;
     uint64_t capabilities; /* effective, permitted and bounding together */
+    uint32_t no_new_privileges;
     uint32_t pid;          /* own pid inside: 1 */
     uint32_t landlock_abi; /* 0: none; every call is in a Landlock domain of its own */
     uint32_t filtered;     /* 1: every call has the system call filter */

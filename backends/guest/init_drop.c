@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <linux/keyctl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -75,7 +74,6 @@ int drop_init(const struct control_spec *spec, struct control_hello *facts)
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) { /* the change of uid cleared it */
         return -errno;
     }
-    facts->keyring_errno = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 ? errno : 0;
     facts->no_new_privileges = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
     facts->uid = (uint32_t)getuid();
     facts->gid = (uint32_t)getgid();

@@ -6,7 +6,7 @@
 #include "backends/guest/control.h"
 
 /* The init itself, before anything else: becomes the sandbox's identity, without any capability, not
- * dumpable, with no-new-privileges and a session keyring of its own. 0 or -errno. */
+ * dumpable, with no-new-privileges. 0 or -errno. */
 int drop_init(const struct control_spec *spec, struct control_hello *facts);
 
 /* Clears every capability set of this process. 0 or -errno. */

@@ -286,6 +286,7 @@ struct node {
     int exit_code;
     struct clock clock;
     bool shares_paths;
+    bool has_keyring;           /* an empty session keyring of its own, closed to all */
     bool passes_stdio;          /* PROTOCOL_STDIO_FD and the next two are the host's */
     bool off[NODE_LAYER_COUNT]; /* left out for the self-test */
     int64_t lose;               /* every N-th reply; 0: none */

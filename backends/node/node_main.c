@@ -9,9 +9,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/keyctl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define READ_CHUNK ((size_t)256 << 10)
@@ -211,6 +213,15 @@ static void raise_descriptors(void)
     }
 }
 
+/* One empty session keyring for every sandbox of this node, in which nobody may look or put anything; joined again by
+ * each, it would use up the user's keys (kernel.keys.maxkeys, 200, given back late), and one that got none would keep
+ * the caller's. See keyctl(2). */
+static bool leave_keyring(void)
+{
+    long id = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+    return id >= 0 && syscall(SYS_keyctl, KEYCTL_SETPERM, id, 0) == 0;
+}
+
 int main(void)
 {
     /* its memory may hold what sandboxes must not see; and the host's death is the end of the stream anyway */
@@ -218,7 +229,8 @@ int main(void)
     (void)signal(SIGPIPE, SIG_IGN);
     raise_descriptors();
     AUTO_FREE struct node *n = xcalloc(1, sizeof *n);
-    *n = (struct node){.in = 0, .out = 1, .workfd = -1, .clock = clock_system(), .trees = map_new()};
+    *n = (struct node){
+        .in = 0, .out = 1, .workfd = -1, .has_keyring = leave_keyring(), .clock = clock_system(), .trees = map_new()};
     buf_init(&n->queue, NODE_OUT_MAX);
     frame_decoder_init(&n->decoder);
     if (start(n) < 0) {

@@ -202,7 +202,7 @@ static json_t *enforced_json(const struct node_sandbox *sb, const struct control
     json_set_str(o, "identity", identity_pool_named(sb->node->identities) ? "range" : "user");
     json_set_str(o, "network", sb->spec.network == SPEC_PUBLIC ? "public" : "no-network");
     json_set_flag(o, "user_namespaces", false);
-    json_set_flag(o, "keyring", h->keyring_errno == 0);
+    json_set_flag(o, "keyring", sb->node->has_keyring);
     json_set_int(o, "capabilities", (int64_t)h->capabilities);
     json_set_flag(o, "no_new_privileges", h->no_new_privileges != 0);
     json_set_str(o, "memory", l->memory == 0 ? "none" : sb->has_group ? "cgroup" : "rlimit");

@@ -431,9 +431,22 @@ static int64_t stat_of(struct driver *d, const char *name)
     return json_get_int(json_get(r, "ok"), name, -1);
 }
 
+/* Keys that count against that user's quota; 0 without any. */
+static int keys_of(unsigned uid)
+{
+    AUTO_FREE char *command = xasprintf("awk '$1 == \"%u:\" {n = $2} END {print n + 0}' /proc/key-users", uid);
+    FILE *f = popen(command, "r"); // NOLINT: a fixed text
+    int n = -1;
+    cr_assert_eq(fscanf(f, "%d", &n), 1);
+    (void)pclose(f);
+    return n;
+}
+
 static void check_nothing_is_left(struct driver *d)
 {
     int64_t before = 0;
+    unsigned uid = d->as_user && geteuid() == 0 ? 65534 : geteuid();
+    int keys = 0;
     for (int i = 0; i < 30; i++) {
         AUTO_SPEC struct sandbox_spec s;
         driver_spec(&s, "box");
@@ -442,12 +455,18 @@ static void check_nothing_is_left(struct driver *d)
         AUTO_OUTCOME struct outcome o =
             driver_sh(d, "box", "c", "bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080; sleep 100 & exit 6'", 30000);
         cr_assert_eq(outcome_code(&o), 6);
+        if (i == 0 && !d->as_user) {
+            AUTO_OUTCOME struct outcome id = driver_sh(d, "box", "id", "id -u", 30000);
+            uid = (unsigned)strtoul(id.out, NULL, 10);
+        }
         driver_remove(d, "box");
         (void)json_array_clear(d->events); /* the names are used again */
         if (i == 2) {
             before = stat_of(d, "descriptors");
+            keys = keys_of(uid);
         }
     }
+    cr_assert_lt(keys_of(uid), keys + 15, "sandboxes use up the keys of user %u", uid);
     cr_assert_eq(stat_of(d, "descriptors"), before);
     cr_assert_eq(stat_of(d, "slots"), d->as_user ? 0 : 1, "one slot served them all");
     cr_assert_eq(stat_of(d, "sandboxes"), 0);
