@@ -152,7 +152,7 @@ static int prepare_writer(struct record *rec, struct orch_err *err)
     };
 
     TRY(record_exec(rec->write, rec->rollback_journal ? "PRAGMA journal_mode=DELETE" : "PRAGMA journal_mode=WAL", err));
-    TRY(record_exec(rec->write, "PRAGMA synchronous=FULL; PRAGMA cache_size=-1024", err));
+    TRY(record_exec(rec->write, "PRAGMA synchronous=FULL", err));
     rec->full_sync = true;
     for (size_t i = 0; i < OP_COUNT; i++) {
         if (sql[i]) {

@@ -239,7 +239,10 @@ int record_connect(const char *path, bool writable, sqlite3 **ret, struct orch_e
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_limit(db, SQLITE_LIMIT_LENGTH, (int)(RECORD_TEXT_MAX * 2));
-    if (record_exec(db, "PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", err) < 0) {
+    if (record_exec(db,
+                    "PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; "
+                    "PRAGMA cache_size=-256",
+                    err) < 0) {
         sqlite3_close(db);
         return err->code;
     }
