@@ -441,7 +441,7 @@ struct rules_job {
 static void rules_run(void *arg)
 {
     struct rules_job *j = arg;
-    j->code = template_check(&j->e->template, j->root_dir, j->candidate, &j->verdict, &j->err);
+    j->code = template_settle(&j->e->template, j->root_dir, j->candidate, &j->verdict, &j->err);
 }
 
 static char *violations_text(const struct template_verdict *v)

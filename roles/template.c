@@ -253,6 +253,7 @@ struct comparison {
     const struct template *t;
     const char *root_dir;
     const char *candidate_dir;
+    bool put_back; /* what breaks the rules */
     struct template_verdict *v;
 };
 
@@ -270,7 +271,7 @@ static int compare_one(const struct comparison *c, const char *path, const char 
               before == NULL ? "was added, but is not learnable"
               : now == NULL  ? "was removed, but is fixed"
                              : "was changed, but is fixed");
-    return c->t->drop ? put_back(c->root_dir, c->candidate_dir, path, before != NULL, err) : 0;
+    return c->put_back ? put_back(c->root_dir, c->candidate_dir, path, before != NULL, err) : 0;
 }
 
 static int compare(const struct comparison *c, const struct listed *root, const struct listed *candidate,
@@ -289,16 +290,15 @@ static int compare(const struct comparison *c, const struct listed *root, const 
     return 0;
 }
 
-int template_check(const struct template *t, const char *root_dir, const char *candidate_dir,
-                   struct template_verdict *ret, struct orch_err *err)
+static int judge(struct comparison *c, struct template_verdict *ret, struct orch_err *err)
 {
     struct listed root = {0};
     struct listed candidate = {0};
     struct template_verdict v = {0};
-    struct comparison c = {.t = t, .root_dir = root_dir, .candidate_dir = candidate_dir, .v = &v};
-    int code = list_tree(root_dir, &root, err);
-    code = code < 0 ? code : list_tree(candidate_dir, &candidate, err);
-    code = code < 0 ? code : compare(&c, &root, &candidate, err);
+    c->v = &v;
+    int code = list_tree(c->root_dir, &root, err);
+    code = code < 0 ? code : list_tree(c->candidate_dir, &candidate, err);
+    code = code < 0 ? code : compare(c, &root, &candidate, err);
     listed_done(&root);
     listed_done(&candidate);
     if (code < 0) {
@@ -307,6 +307,20 @@ int template_check(const struct template *t, const char *root_dir, const char *c
     }
     *ret = v;
     return 0;
+}
+
+int template_check(const struct template *t, const char *root_dir, const char *candidate_dir,
+                   struct template_verdict *ret, struct orch_err *err)
+{
+    struct comparison c = {.t = t, .root_dir = root_dir, .candidate_dir = candidate_dir};
+    return judge(&c, ret, err);
+}
+
+int template_settle(const struct template *t, const char *root_dir, const char *candidate_dir,
+                    struct template_verdict *ret, struct orch_err *err)
+{
+    struct comparison c = {.t = t, .root_dir = root_dir, .candidate_dir = candidate_dir, .put_back = t->drop};
+    return judge(&c, ret, err);
 }
 
 void template_verdict_done(struct template_verdict *v)

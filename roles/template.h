@@ -44,12 +44,15 @@ struct template_verdict {
 };
 
 /*
- * Compares a candidate with the root version by the rules. With on_violation
- * drop, violating files are put back as in the root (the violations are still
- * listed). Both directories hold only what the handoff let pass. Blocking.
+ * Compares a candidate with the root version by the rules; changes nothing.
+ * Both directories hold only what the handoff let pass. Blocking.
  */
 MUST_USE int template_check(const struct template *t, const char *root_dir, const char *candidate_dir,
                             struct template_verdict *ret, struct orch_err *err);
+/* The same, for a copy that is ours: with on_violation drop, violating files of the candidate are put back as in the
+ * root (the violations are still listed). */
+MUST_USE int template_settle(const struct template *t, const char *root_dir, const char *candidate_dir,
+                             struct template_verdict *ret, struct orch_err *err);
 void template_verdict_done(struct template_verdict *v);
 
 #endif

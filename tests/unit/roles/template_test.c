@@ -57,6 +57,14 @@ static struct template_verdict check(const struct fixture *f)
     return v;
 }
 
+static struct template_verdict settle(const struct fixture *f)
+{
+    struct template_verdict v = {0};
+    struct orch_err err = ERR_INIT;
+    cr_assert_eq(template_settle(&f->t, f->root, f->candidate, &v, &err), 0, "%s", err.message);
+    return v;
+}
+
 Test(template, learnable_files_may_change_and_appear)
 {
     struct fixture f = fixture_new();
@@ -95,7 +103,12 @@ Test(template, drop_puts_the_root_back)
     test_write(&f.dir, "candidate/rules.txt", "learned\n");
     test_write(&f.dir, "candidate/ADAPTER.md", "changed\n");
     test_write(&f.dir, "candidate/other.txt", "new\n");
-    struct template_verdict v = check(&f);
+    struct template_verdict looked = check(&f); /* looking changes nothing, whatever the rules say */
+    cr_assert_eq(strv_len(looked.violations), 2);
+    template_verdict_done(&looked);
+    AUTO_FREE char *still = test_read(&f.dir, "candidate/other.txt");
+    cr_assert_str_eq(still, "new\n");
+    struct template_verdict v = settle(&f);
     cr_assert_eq(strv_len(v.violations), 2, "they are told all the same");
     template_verdict_done(&v);
     AUTO_FREE char *fixed = test_read(&f.dir, "candidate/ADAPTER.md");
