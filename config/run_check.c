@@ -76,11 +76,15 @@ static void check_sources(const struct check *k)
 
 /* --- agents, models, environments --- */
 
-static void check_agent(const struct check *k, const char *role, int agent, char *const *command)
+/* `needed`: the role has to be there. What only measures needs no evolver; `orch run` says when it misses one. */
+static void check_agent(const struct check *k, const char *role, int agent, char *const *command, bool needed)
 {
     AUTO_FREE char *key = xasprintf("%s.command", role);
     bool wanted = agent == CONFIG_AGENT_COMMAND;
     if (wanted && command[0] == NULL) {
+        if (!needed) {
+            return;
+        }
         REPORT(k, key, "missing-key", "a command as a list, such as [./program, --option]",
                "name the program, or choose another agent", "`%s` is missing: `%s.agent` is command", key, role);
     } else if (!wanted && command[0] != NULL) {
@@ -277,8 +281,8 @@ void run_check(const struct run_config *config, const char *place, struct config
 {
     struct check k = {.c = config, .place = place, .findings = findings};
     check_sources(&k);
-    check_agent(&k, "task", config->task.agent, config->task.command);
-    check_agent(&k, "evolver", config->evolver.agent, config->evolver.command);
+    check_agent(&k, "task", config->task.agent, config->task.command, true);
+    check_agent(&k, "evolver", config->evolver.agent, config->evolver.command, false);
     check_model(&k, "task.model", config->task.model);
     check_model(&k, "evolver.model", config->evolver.model);
     check_environment(&k, "task.environment", &config->task.environment);

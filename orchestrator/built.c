@@ -28,7 +28,7 @@ ASKS(build, c->candidate.build.command[0] != NULL)
 ASKS(runner, c->task.environment.runner != CONFIG_RUNNER_SANDBOX)
 ASKS(accelerator, c->task.environment.backend > CONFIG_BACKEND_CPU)
 ASKS(agent, c->task.agent != CONFIG_AGENT_COMMAND && c->task.agent != CONFIG_AGENT_NOP)
-ASKS(evolver, c->evolver.agent != CONFIG_AGENT_COMMAND)
+ASKS(evolver, c->evolver.agent != CONFIG_AGENT_COMMAND && c->evolver.agent != CONFIG_AGENT_NOP)
 ASKS(models, c->task.model != NULL || c->evolver.model != NULL)
 ASKS(tools, c->task.tool_count > 0 || c->evolver.grants.tools[0] != NULL)
 ASKS(method, c->evolver.method != NULL)
@@ -59,7 +59,7 @@ static const struct unbuilt table[] = {
     {asks_runner, "environment.runner: host", "leave it out"},
     {asks_accelerator, "environment.backend", "write auto or cpu"},
     {asks_agent, "task.agent", "write command or nop"},
-    {asks_evolver, "evolver.agent", "write command"},
+    {asks_evolver, "evolver.agent", "write command or nop"},
     {asks_models, "task.model, evolver.model", "leave them out"},
     {asks_tools, "task.tools", "leave them out"},
     {asks_method, "evolver.method", "give evolver.command"},

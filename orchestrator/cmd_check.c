@@ -108,6 +108,10 @@ static void check_judge(struct engine *e, struct finding *f)
 
 static void check_evolver(struct engine *e, struct finding *f)
 {
+    if (e->config->evolver.agent == CONFIG_AGENT_NOP) {
+        say(f, STATUS_OK, xstrdup("evolver.agent: nop changes nothing, the loop only measures"), NULL);
+        return;
+    }
     if (e->config->evolver.command[0] == NULL) {
         say(f, STATUS_WARN, xstrdup("no evolver: `orch eval` works, `orch run` does not"), "set evolver.command");
         return;

@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define REPEATS_MAX 10000
@@ -54,6 +55,11 @@ static int choose(struct engine *e, struct chosen *c, struct orch_err *err)
     }
     if (strchr(c->selector, '/') != NULL || strcmp(c->selector, ".") == 0) {
         TRY(path_real(c->selector, &c->dir, err));
+        struct stat st;
+        if (stat(c->dir, &st) < 0 || !S_ISDIR(st.st_mode)) {
+            return err_set(err, ORCH_E_USAGE, "--adapter %s is no directory", c->selector);
+        }
+        TRY(engine_scan_tree(c->dir, "an adapter", err)); /* before a run is made of it */
         return contents_digest(c->dir, c->tree_digest, err);
     }
     TRY(choose_source(e, c, err));

@@ -61,8 +61,7 @@ static int load_tasks(struct engine *e, struct orch_err *err)
     return tasks_open(&source, &e->tasks, &e->findings, err);
 }
 
-/* A version holds regular files and directories: what else a template has is refused here, not at its first commit. */
-static int scan_root(const char *dir, struct orch_err *err)
+int engine_scan_tree(const char *dir, const char *what, struct orch_err *err)
 {
     AUTO_FD int fd = fd_open(dir, O_RDONLY | O_DIRECTORY, 0, err);
     TRY(fd);
@@ -76,8 +75,8 @@ static int scan_root(const char *dir, struct orch_err *err)
     AUTO_BUF struct buf path;
     buf_init(&path, BUF_MAX_LINE);
     buf_escaped(&path, first->path, strlen(first->path), false);
-    return err_set(err, ORCH_E_CONFIG, "%s/%s (%s): a template holds regular files and directories only", dir,
-                   path.data, handoff_reason_name(first->reason));
+    return err_set(err, ORCH_E_CONFIG, "%s/%s (%s): %s holds regular files and directories only", dir, path.data,
+                   handoff_reason_name(first->reason), what);
 }
 
 static int load_template(struct engine *e, struct orch_err *err)
@@ -86,7 +85,7 @@ static int load_template(struct engine *e, struct orch_err *err)
         e->config->candidate.start_from != NULL ? e->config->candidate.start_from : e->config->candidate.template_dir;
     e->root_dir = xstrdup(root);
     TRY(template_load(e->config->candidate.template_dir, &e->template, &e->findings, err));
-    return scan_root(e->root_dir, err);
+    return engine_scan_tree(e->root_dir, "a template", err);
 }
 
 static int load_all(struct engine *e, const char *config_path, char *const *overrides, struct orch_err *err)
@@ -208,13 +207,24 @@ int engine_meaning(struct engine *e, const char *kind, json_t *more, struct orch
 
 /* ------------------------------------------------------------------ create, adopt */
 
+/* What a runner that died left half made or half removed must not be taken for whole. */
+static int fresh_local(const struct engine *e, struct orch_err *err)
+{
+    AUTO_FREE char *parent = path_dir(e->local_dir);
+    TRY(fd_mkdirs(parent, 0700, err));
+    AUTO_FD int fd = fd_open(parent, O_RDONLY | O_DIRECTORY, 0, err);
+    TRY(fd);
+    TRY(fd_remove_tree(fd, path_base(e->local_dir), err));
+    return fd_mkdirs(e->local_dir, 0700, err);
+}
+
 static int open_parts(struct engine *e, enum record_mode mode, struct orch_err *err)
 {
     e->run_dir = layout_run_dir(&e->layout, e->run_id);
     e->local_dir = layout_local_dir(&e->layout, e->run_id);
     TRY(lock_take(e->run_dir, &e->lock, err));
     sweep_local(&e->layout);
-    TRY(fd_mkdirs(e->local_dir, 0700, err));
+    TRY(fresh_local(e, err));
     e->redactor = redact_new(e->call->environ);
     TRY(record_open(e->run_dir, mode, &e->clock, &e->record, err));
     AUTO_FREE char *objects = path_join(e->run_dir, RUN_OBJECTS);

@@ -88,6 +88,9 @@ struct engine {
  * on failure: engine_close() is always called, after the findings were told. */
 MUST_USE int engine_load(struct engine *e, const struct verb_call *call, const char *config_path,
                          char *const *overrides, struct orch_err *err);
+/* A version holds regular files and directories: a tree with anything else, or with more than a version may have, is
+ * refused before its first commit. `what` names it in the message ("a template"). Blocking. */
+MUST_USE int engine_scan_tree(const char *dir, const char *what, struct orch_err *err);
 /* Makes the fingerprint document: config, data, programs, template. Needs engine_load. */
 MUST_USE int engine_meaning(struct engine *e, const char *kind, json_t *more, struct orch_err *err);
 /* A new run of `kind` ("run", "eval"), or an existing one to go on with. Takes the lock, opens everything. */

@@ -43,6 +43,16 @@ static int split_counts(struct engine *e, enum split split, struct trial_counts 
     return record_total(e->record, &filter, ret, err);
 }
 
+static bool add_failed(void *arg, const struct failed_calls *row)
+{
+    json_t *o = json_object();
+    json_set_int(o, "failed", row->failed);
+    json_set_int(o, "calls", row->calls);
+    json_set_int(o, "first", row->first);
+    json_set_take(arg, call_kind_text(row->kind), o);
+    return true;
+}
+
 static int add_results(struct engine *e, json_t *s, struct orch_err *err)
 {
     json_t *results = json_object();
@@ -82,6 +92,9 @@ static int make_summary(struct engine *e, const struct finish *f, json_t **ret, 
     json_t *grades = json_object();
     json_set_take(s, "grades", grades);
     TRY(record_grades(e->record, add_grade, grades, err));
+    json_t *failed = json_object();
+    json_set_take(s, "failed_calls", failed);
+    TRY(record_failed_calls(e->record, add_failed, failed, err));
     json_t *steps = json_array();
     json_set_take(s, "steps", steps);
     TRY(record_steps(e->record, add_step, steps, err));
@@ -130,6 +143,19 @@ static void result_lines(struct buf *b, const json_t *summary)
     buf_char(b, '\n');
 }
 
+/* A program that fails is no failure of the run, but a score over such calls says little: nobody may miss it. */
+static void failed_lines(struct buf *b, const json_t *summary)
+{
+    const char *kind;
+    json_t *c;
+    json_object_foreach(json_get(summary, "failed_calls"), kind, c)
+    {
+        buf_fmt(b, "failed calls: %s %lld of %lld did not exit with 0; look at one: orch logs %s --call %lld\n", kind,
+                (long long)json_get_int(c, "failed", 0), (long long)json_get_int(c, "calls", 0),
+                json_get_str(summary, "run", ""), (long long)json_get_int(c, "first", 0));
+    }
+}
+
 static void fill_table(struct table *t, const json_t *summary)
 {
     size_t i;
@@ -175,6 +201,7 @@ static void print_result(const struct engine *e, const struct finish *f, json_t 
         buf_str(&b, table);
     }
     result_lines(&b, summary);
+    failed_lines(&b, summary);
     if (f->final != NULL) {
         buf_fmt(&b, "final: version %lld (%.12s), stopped by %s\n", (long long)f->final->number, f->final->sha,
                 f->stop_reason);
@@ -197,6 +224,7 @@ static char *card_text(const struct engine *e, const struct finish *f, const jso
     }
     buf_str(&b, "## Results\n\n```\n");
     result_lines(&b, summary);
+    failed_lines(&b, summary);
     buf_str(&b, "```\n");
     if (strcmp(f->kind, "run") == 0) {
         AUTO_FREE char *table = steps_table(summary);
@@ -225,6 +253,10 @@ static int exit_status(const struct engine *e, const struct finish *f, const jso
     }
     if (strcmp(f->stop_reason, "budget") == 0) {
         return STATUS_BUDGET;
+    }
+    const json_t *evolver = json_get(json_get(summary, "failed_calls"), "evolver");
+    if (evolver != NULL && json_get_int(evolver, "failed", 0) == json_get_int(evolver, "calls", 0)) {
+        return STATUS_FAILURES; /* nothing can have been learned */
     }
     return planned > 0 && (double)failed / (double)planned > e->config->retry.stop_share ? STATUS_FAILURES : 0;
 }

@@ -14,8 +14,10 @@ int run_verb_check(const struct engine *e, struct orch_err *err)
     if (tasks_split_count(e->tasks, TASKS_TRAIN) == 0) {
         return err_set(err, ORCH_E_CONFIG, "data.train: the training split is empty");
     }
-    if (c->evolver.command[0] == NULL) {
-        return err_set(err, ORCH_E_CONFIG, "evolver.command: a training run needs an evolver");
+    if (c->evolver.agent == CONFIG_AGENT_COMMAND && c->evolver.command[0] == NULL) {
+        return err_set(err, ORCH_E_CONFIG,
+                       "evolver.command: a training run needs an evolver; name the program, or write "
+                       "`evolver.agent: nop` to measure only (`orch eval` needs none)");
     }
     if (c->task_info != NULL) {
         AUTO_FREE char *readme = path_join(c->task_info, "README.md");

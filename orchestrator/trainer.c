@@ -355,11 +355,15 @@ static int step_trials(struct trainer *t, int64_t step, json_t *data, struct orc
 
 static int step_evolver(struct trainer *t, const struct evolve_step *s, json_t *data, struct orch_err *err)
 {
-    struct evolve_result r;
-    TRY(evolve_call(t->e, s, &r, err));
-    json_set_str(data, "evolver", r.ok ? "ok" : "failed");
-    json_set_str(data, "reason", r.reason);
-    free(r.reason);
+    if (t->e->config->evolver.agent == CONFIG_AGENT_NOP) {
+        json_set_str(data, "evolver", "none");
+    } else {
+        struct evolve_result r;
+        TRY(evolve_call(t->e, s, &r, err));
+        json_set_str(data, "evolver", r.ok ? "ok" : "failed");
+        json_set_str(data, "reason", r.reason);
+        free(r.reason);
+    }
     TRY(set_state(t, s->step, STEP_CHECK, data, err));
     return fault_point(FAULT_STEP_EVOLVER, err);
 }
@@ -432,8 +436,9 @@ static int is_unchanged(struct trainer *t, const struct evolve_step *s, const ch
 /* After the check: "accepted" with a new version, "rejected", "unchanged" or "failed". */
 static int step_check(struct trainer *t, const struct evolve_step *s, json_t *data, struct orch_err *err)
 {
-    if (strcmp(json_get_str(data, "evolver", ""), "ok") != 0) {
-        json_set_str(data, "outcome", "failed");
+    const char *evolver = json_get_str(data, "evolver", "");
+    if (strcmp(evolver, "ok") != 0) {
+        json_set_str(data, "outcome", strcmp(evolver, "none") == 0 ? "unchanged" : "failed");
         return set_state(t, s->step, STEP_GATE, data, err);
     }
     AUTO_FREE char *reason = NULL;

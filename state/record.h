@@ -438,6 +438,14 @@ MUST_USE int record_total(struct record *rec, const struct trial_filter *filter,
 /* Sum of usage by call kind (kind -1: all); usd_known only if every call with requests is priced. */
 MUST_USE int record_usage(struct record *rec, int call_kind, int64_t *ret_calls, struct call_usage *ret,
                           struct orch_err *err);
+struct failed_calls { /* settled calls of one kind of which some did not exit with 0 */
+    enum call_kind kind;
+    int64_t calls, failed;
+    int64_t first; /* the first that failed */
+};
+/* Kinds without a failed call are left out. */
+MUST_USE int record_failed_calls(struct record *rec, bool (*each)(void *arg, const struct failed_calls *row), void *arg,
+                                 struct orch_err *err);
 /* Number of sandboxes and calls by grade. */
 MUST_USE int record_grades(struct record *rec, bool (*each)(void *arg, const char *grade, int64_t calls), void *arg,
                            struct orch_err *err);

@@ -618,6 +618,34 @@ int record_grades(struct record *rec, bool (*each)(void *arg, const char *grade,
     return run(rec, &q, grade_row, &(struct grade_each){each, arg}, err);
 }
 
+struct failed_each {
+    bool (*each)(void *arg, const struct failed_calls *row);
+    void *arg;
+};
+
+static bool failed_row(sqlite3_stmt *s, void *arg, int *r, struct orch_err *err)
+{
+    struct failed_each *e = arg;
+    (void)r;
+    (void)err;
+    struct failed_calls row = {.kind = (enum call_kind)column_word(s, 0, call_kind_parse),
+                               .calls = sqlite3_column_int64(s, 1),
+                               .failed = sqlite3_column_int64(s, 2),
+                               .first = sqlite3_column_int64(s, 3)};
+    return e->each(e->arg, &row);
+}
+
+int record_failed_calls(struct record *rec, bool (*each)(void *arg, const struct failed_calls *row), void *arg,
+                        struct orch_err *err)
+{
+    AUTO_QUERY struct query q;
+    query_init(&q, "SELECT kind, count(*), sum(exit <> 'exited' OR code <> 0),"
+                   "min(id) FILTER (WHERE exit <> 'exited' OR code <> 0)"
+                   " FROM calls WHERE phase = 'settled' GROUP BY kind HAVING sum(exit <> 'exited' OR code <> 0) > 0"
+                   " ORDER BY kind");
+    return run(rec, &q, failed_row, &(struct failed_each){each, arg}, err);
+}
+
 /* ---- Objects ---- */
 
 struct object_row {
