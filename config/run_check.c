@@ -114,6 +114,15 @@ static void check_model(const struct check *k, const char *key, const char *name
     report_at(k->c, k->place, k->findings, key, "unknown-model", "a name under `models`", near, remedy, message);
 }
 
+static void check_lose(const struct check *k, const char *where, const struct config_environment *e)
+{
+    if (e->lose == 1) {
+        AUTO_FREE char *key = xasprintf("%s.loopback-remote.lose", where);
+        REPORT(k, key, "out-of-range", "0, or a whole number from 2", "write 0 to lose none",
+               "`%s` is 1: no reply would ever arrive", key);
+    }
+}
+
 static void check_environment(const struct check *k, const char *group, const struct config_environment *e)
 {
     if (!e->inherited) {
@@ -285,6 +294,8 @@ void run_check(const struct run_config *config, const char *place, struct config
     check_agent(&k, "evolver", config->evolver.agent, config->evolver.command, false);
     check_model(&k, "task.model", config->task.model);
     check_model(&k, "evolver.model", config->evolver.model);
+    check_lose(&k, "environment", &config->environment);
+    check_lose(&k, "task.environment", &config->task.environment);
     check_environment(&k, "task.environment", &config->task.environment);
     check_environment(&k, "evolver.environment", &config->evolver.environment);
     check_models(&k);

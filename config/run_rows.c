@@ -149,7 +149,7 @@ static const struct config_table model_table = {.title = "model",
         {prefix ".disk", CONFIG_SIZE, NULLABLE | (flags), AT(member.disk),                                             \
          "1GiB",         KIB * KIB,   64 * TIB,           .doc = "Size of everything the sandbox writes."},            \
     {                                                                                                                  \
-        prefix ".output", CONFIG_SIZE, NULLABLE | (flags), AT(member.output), "16MiB", KIB, 64 * TIB,                  \
+        prefix ".output", CONFIG_SIZE, NULLABLE | (flags), AT(member.output), "16MiB", KIB, 64 * KIB *KIB,             \
             .doc = "Kept bytes of standard output and error; what is beyond is dropped and counted."                   \
     }
 

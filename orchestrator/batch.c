@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#define STOP_SHARE_MIN 5 /* infrastructure errors before their share counts */
-
 enum stage { STAGE_NEW, STAGE_READY, STAGE_CALL, STAGE_JUDGE, STAGE_COUNT };
 
 struct waiting { /* an item that waits for its back-off */
@@ -127,7 +125,7 @@ static void count_settled(struct batch *b, const struct trial_outcome *o)
     }
     b->infra++;
     double share = (double)b->infra / (double)b->plan->count;
-    if (b->infra >= STOP_SHARE_MIN && share > b->e->config->retry.stop_share && !b->stopping) {
+    if (share > b->e->config->retry.stop_share && !b->stopping) {
         b->stopped_by_share = true;
         b->err = o->err;
         batch_stop(b);

@@ -15,6 +15,7 @@
 #include "orchestrator/readable.h"
 #include "orchestrator/row_json.h"
 #include "orchestrator/sweep.h"
+#include "roles/context.h"
 #include "state/durable.h"
 #include "state/fingerprint.h"
 #include "state/redact.h"
@@ -88,6 +89,22 @@ static int load_template(struct engine *e, struct orch_err *err)
     return engine_scan_tree(e->root_dir, "a template", err);
 }
 
+/* Every environment that is built runs the programs of this machine: one that is not found here would fail each call.
+ */
+static int check_program(char *const *command, const char *dir, const char *key, struct orch_err *err)
+{
+    if (command[0] == NULL) {
+        return 0;
+    }
+    TRY(program_check(command, dir, err));
+    AUTO_FREE char *path = NULL;
+    if (strchr(command[0], '/') == NULL && path_search(command[0], CONTEXT_PATH, &path, err) < 0) {
+        err->code = ORCH_E_CONFIG;
+        return err_wrap(err, "%s", key);
+    }
+    return 0;
+}
+
 static int load_all(struct engine *e, const char *config_path, char *const *overrides, struct orch_err *err)
 {
     TRY(run_config_load(config_path, overrides, &e->config, &e->findings, err));
@@ -97,10 +114,10 @@ static int load_all(struct engine *e, const char *config_path, char *const *over
     TRY(load_tasks(e, err));
     TRY(load_template(e, err));
     const struct run_config *c = e->config;
-    TRY(program_check(c->task.command, c->dir, err));
-    TRY(program_check(c->judge.command, c->dir, err));
-    TRY(program_check(c->evolver.command, c->dir, err));
-    return program_check(e->template.check_command, c->candidate.template_dir, err);
+    TRY(check_program(c->task.command, c->dir, "task.command", err));
+    TRY(check_program(c->judge.command, c->dir, "judge.command", err));
+    TRY(check_program(c->evolver.command, c->dir, "evolver.command", err));
+    return check_program(e->template.check_command, c->candidate.template_dir, "the template's check.command", err);
 }
 
 /* The record and everything raw stay hidden from every sandbox, whoever asks and whoever runs: a path that holds the
@@ -111,7 +128,7 @@ static int check_grants(const struct engine *e, const char *key, char *const *pa
         AUTO_FREE char *real = NULL;
         struct orch_err absent = ERR_INIT;
         if (path_real(paths[i], &real, &absent) < 0) {
-            continue; /* the start of the sandbox says so */
+            real = path_normal(paths[i]); /* the state may not be there yet */
         }
         if (path_is_beneath(e->layout.state, real) || path_is_beneath(real, e->layout.state)) {
             return err_set(err, ORCH_E_CONFIG, "%s: %s holds the project's state (%s); name its parts instead", key,
@@ -124,6 +141,13 @@ static int check_grants(const struct engine *e, const char *key, char *const *pa
 static int check_all_grants(const struct engine *e, struct orch_err *err)
 {
     const struct run_config *c = e->config;
+    char *trees[] = {c->candidate.template_dir, NULL};
+    char *start[] = {c->candidate.start_from, NULL};
+    char *info[] = {c->task_info, NULL};
+    TRY(check_grants(e, "candidate.template", trees, err));
+    TRY(check_grants(e, "candidate.start_from", start, err));
+    TRY(check_grants(e, "task_info", info, err));
+    TRY(check_grants(e, "judge.tests", c->judge.tests, err));
     TRY(check_grants(e, "readable, or " CONFINEMENT_ALLOW_VARIABLE, e->readable, err));
     TRY(check_grants(e, "task.paths.read", c->task.access.paths_read, err));
     TRY(check_grants(e, "task.paths.write", c->task.access.paths_write, err));
@@ -218,6 +242,14 @@ static int fresh_local(const struct engine *e, struct orch_err *err)
     return fd_mkdirs(e->local_dir, 0700, err);
 }
 
+static int open_kept(struct engine *e, struct orch_err *err)
+{
+    AUTO_FREE char *objects = path_join(e->run_dir, RUN_OBJECTS);
+    TRY(objects_open(objects, e->record, e->redactor, &e->objects, err));
+    AUTO_FREE char *versions = path_join(e->run_dir, RUN_VERSIONS);
+    return versions_create(NULL, versions, &e->versions, err);
+}
+
 static int open_parts(struct engine *e, enum record_mode mode, struct orch_err *err)
 {
     e->run_dir = layout_run_dir(&e->layout, e->run_id);
@@ -227,10 +259,12 @@ static int open_parts(struct engine *e, enum record_mode mode, struct orch_err *
     TRY(fresh_local(e, err));
     e->redactor = redact_new(e->call->environ);
     TRY(record_open(e->run_dir, mode, &e->clock, &e->record, err));
-    AUTO_FREE char *objects = path_join(e->run_dir, RUN_OBJECTS);
-    TRY(objects_open(objects, e->record, e->redactor, &e->objects, err));
-    AUTO_FREE char *versions = path_join(e->run_dir, RUN_VERSIONS);
-    return versions_create(NULL, versions, &e->versions, err);
+    int code = open_kept(e, err);
+    if (mode == RECORD_WRITE && (code == ORCH_E_NOT_FOUND || code == ORCH_E_FAILED)) {
+        err->code = ORCH_E_DAMAGED;
+        return err_wrap(err, "run %s: " RUN_OBJECTS " or " RUN_VERSIONS, e->run_id);
+    }
+    return code;
 }
 
 static int write_config(const struct engine *e, struct orch_err *err)
@@ -395,6 +429,7 @@ int engine_adopt(struct engine *e, const char *run_id, struct orch_err *err)
 {
     e->run_id = xstrdup(run_id);
     TRY(open_parts(e, RECORD_WRITE, err));
+    TRY(engine_whole(e, err));
     start_loop(e);
     TRY(start_record(e, err));
     int64_t head = 0;

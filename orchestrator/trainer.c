@@ -411,11 +411,7 @@ struct same_job {
 static void same_run(void *arg)
 {
     struct same_job *j = arg;
-    char a[DIGEST_TEXT_MAX];
-    char b[DIGEST_TEXT_MAX];
-    j->code = contents_digest(j->a, a, &j->err);
-    j->code = j->code < 0 ? j->code : contents_digest(j->b, b, &j->err);
-    j->same = j->code == 0 && strcmp(a, b) == 0;
+    j->code = template_same_files(j->a, j->b, &j->same, &j->err);
 }
 
 static int is_unchanged(struct trainer *t, const struct evolve_step *s, const char *candidate, bool *ret,

@@ -60,14 +60,15 @@ static void begin(struct sandbox_spec *spec, const char *name, const char *role,
     grant_dir(spec, program_source, PROGRAM_DIR);
 }
 
-static struct call_spec call_of(char *const *argv, int64_t timeout_ns)
+/* `output`: bytes kept of each stream, -1 for the default. The node passes the first of them on and counts the rest. */
+static struct call_spec call_of(char *const *argv, int64_t timeout_ns, int64_t output)
 {
+    size_t kept = output > 0 ? (size_t)output : SPEC_DEFAULT_OUTPUT;
     return (struct call_spec){
         .name = "main",
         .argv = argv,
         .timeout_ns = timeout_ns > 0 ? timeout_ns : 0,
-        .capture_head = (size_t)256 << 10,
-        .capture_tail = (size_t)256 << 10,
+        .capture_head = kept < ENVIRONMENT_CAPTURE_MAX ? kept : ENVIRONMENT_CAPTURE_MAX,
     };
 }
 
@@ -93,7 +94,7 @@ void task_role_spec(const struct task_sandbox *t, struct sandbox_spec *ret)
 
 struct call_spec task_role_call(const struct task_sandbox *t)
 {
-    return call_of(t->program->inside, t->config->task.timeout_ns);
+    return call_of(t->program->inside, t->config->task.timeout_ns, t->config->task.access.limits.output);
 }
 
 /* ------------------------------------------------------------------ judge (separate) */
@@ -106,6 +107,7 @@ void judge_role_spec(const struct judge_sandbox *j, struct sandbox_spec *ret)
     grant_dir(ret, j->collected_source, ROLE_COLLECTED);
     grant_dir(ret, j->tests_source, ROLE_TESTS);
     spec_grant_work(ret, "verdict", NULL, ROLE_VERDICT, SPEC_RW);
+    grant_paths(ret, access);
     apply_limits(ret, &access->limits);
     json_t *c = context_new("judge");
     json_set_str(c, "task", "/w/task.json");
@@ -117,7 +119,7 @@ void judge_role_spec(const struct judge_sandbox *j, struct sandbox_spec *ret)
 
 struct call_spec judge_role_call(const struct judge_sandbox *j)
 {
-    return call_of(j->program->inside, j->config->judge.timeout_ns);
+    return call_of(j->program->inside, j->config->judge.timeout_ns, j->config->judge.access.limits.output);
 }
 
 /* ------------------------------------------------------------------ evolver */
@@ -164,7 +166,7 @@ void evolver_role_spec(const struct evolver_sandbox *e, struct sandbox_spec *ret
 
 struct call_spec evolver_role_call(const struct evolver_sandbox *e)
 {
-    return call_of(e->program->inside, e->config->evolver.timeout_ns);
+    return call_of(e->program->inside, e->config->evolver.timeout_ns, e->config->evolver.access.limits.output);
 }
 
 /* ------------------------------------------------------------------ template check */
@@ -183,5 +185,5 @@ void check_role_spec(struct check_sandbox *c, struct sandbox_spec *ret)
 
 struct call_spec check_role_call(const struct check_sandbox *c)
 {
-    return call_of(c->argv, c->timeout_ns);
+    return call_of(c->argv, c->timeout_ns, -1);
 }

@@ -198,6 +198,28 @@ static int list_tree(const char *dir, struct listed *ret, struct orch_err *err)
     return handoff_scan(fd, &limits, &report, err);
 }
 
+static bool same_files(const struct listed *a, const struct listed *b)
+{
+    bool same = strv_len(a->paths) == strv_len(b->paths);
+    for (size_t i = 0; same && i < strv_len(a->paths); i++) {
+        const char *other = map_get(b->files, a->paths[i]);
+        same = other != NULL && strcmp(other, map_get(a->files, a->paths[i])) == 0;
+    }
+    return same;
+}
+
+int template_same_files(const char *a, const char *b, bool *ret, struct orch_err *err)
+{
+    struct listed first = {0};
+    struct listed second = {0};
+    int code = list_tree(a, &first, err);
+    code = code < 0 ? code : list_tree(b, &second, err);
+    *ret = code == 0 && same_files(&first, &second);
+    listed_done(&first);
+    listed_done(&second);
+    return code;
+}
+
 static bool matches(char *const *globs, const char *path)
 {
     for (size_t i = 0; globs != NULL && globs[i] != NULL; i++) {

@@ -37,6 +37,10 @@ MUST_USE int template_load(const char *dir, struct template *ret, struct config_
                            struct orch_err *err);
 void template_done(struct template *t); /* accepts a zeroed struct */
 
+/* Whether both trees hold the same files: paths, contents, executable or not. A directory without a file counts for
+ * nothing, as in a version. Blocking. */
+MUST_USE int template_same_files(const char *a, const char *b, bool *ret, struct orch_err *err);
+
 struct template_verdict {
     char **violations; /* one text each, escaped; owned; empty: the candidate obeys the rules */
     size_t more;       /* violations beyond TEMPLATE_VIOLATIONS_MAX */

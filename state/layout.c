@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "state/layout.h"
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/rng.h"
+#include "base/utf8.h"
 #include "state/durable.h"
 #include "state/record.h"
 
@@ -62,6 +64,27 @@ static char *nearest_root(const char *start)
     }
 }
 
+/* What every part of orch, of SQLite (512 bytes, with names of ours behind it) and of a sandbox's mounts can carry. */
+static int check_path(const char *path, const char *what, struct orch_err *err)
+{
+    size_t len = strlen(path);
+    AUTO_BUF struct buf shown;
+    buf_init(&shown, BUF_MAX_LINE);
+    buf_escaped(&shown, path, len, false);
+    if (len > LAYOUT_PATH_MAX) {
+        return err_set(err, ORCH_E_CONFIG, "the %s is %zu bytes long, at most %d are possible: %.200s…", what, len,
+                       LAYOUT_PATH_MAX, shown.data);
+    }
+    bool plain = utf8_valid(path, len);
+    for (size_t i = 0; i < len; i++) {
+        plain = plain && (unsigned char)path[i] >= 0x20 && path[i] != 0x7f;
+    }
+    return plain ? 0
+                 : err_set(err, ORCH_E_CONFIG,
+                           "the %s holds a control character, or is not UTF-8; move it to a plain name: %s", what,
+                           shown.data);
+}
+
 int layout_find(const char *config_path, const char *project_dir, const char *state_dir, struct layout *ret,
                 struct orch_err *err)
 {
@@ -83,6 +106,12 @@ int layout_find(const char *config_path, const char *project_dir, const char *st
     l.runs = path_join(l.state, "runs");
     l.local = path_join(l.state, "local");
     l.visible = path_join(l.state, "agent-visible");
+    int code = check_path(l.root, "project's path", err);
+    code = code < 0 ? code : check_path(l.state, "path of the project's state", err);
+    if (code < 0) {
+        layout_done(&l);
+        return code;
+    }
     *ret = l;
     return 0;
 }

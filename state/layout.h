@@ -20,6 +20,8 @@
 #define LAYOUT_RUN_ID_MAX 96   /* with the NUL */
 #define LAYOUT_RUNS_MAX 100000 /* entries read of runs/ */
 
+#define LAYOUT_PATH_MAX 400 /* bytes of the project's path, and of its state's */
+
 struct layout {
     char *root;    /* project root, absolute, links resolved */
     char *state;   /* root/.state, or the configured state_dir */
@@ -32,7 +34,8 @@ struct layout {
  * Finds the root: `project_dir` if given, else the nearest ancestor of
  * `config_path` with .state/project.json, else the config's folder. `config_path`
  * may be NULL (then the working directory stands for its folder). `state_dir`
- * (NULL: root/.state) may be relative to the root. Makes nothing.
+ * (NULL: root/.state) may be relative to the root. Makes nothing. ORCH_E_CONFIG
+ * for a path that is too long, not UTF-8, or has a control character in it.
  */
 MUST_USE int layout_find(const char *config_path, const char *project_dir, const char *state_dir, struct layout *ret,
                          struct orch_err *err);

@@ -55,7 +55,7 @@ expect_exit "the call that it names can be looked at" 0 "$ORCH" logs latest --ca
 # ---------------------------------------------------------------- an adapter that is none
 
 mkdir odd && ln -s /etc/passwd odd/link && mkfifo odd/pipe
-runs() { find .state/runs -mindepth 1 -maxdepth 1 | wc -l; }
+runs() { find .state/runs -mindepth 1 -maxdepth 1 2>/dev/null | wc -l; }
 count=$(runs)
 expect_exit "a directory with links is no adapter" 2 "$ORCH" eval run.yaml --adapter ./odd/
 expect_stderr "and says so" 'odd/(link|pipe).*an adapter holds regular files'
@@ -76,3 +76,61 @@ check "a checked out version lost files" test "$lost" -gt 0
 expect_exit "the run goes on" 0 "$ORCH" run run.yaml
 "$ORCH" export latest --format json --normalize >"$WORK/resumed.json"
 check "as if it had never stopped" cmp "$WORK/unbroken.json" "$WORK/resumed.json"
+
+# ---------------------------------------------------------------- parts of a record that are gone
+
+damage() { # NAME COMMAND…: a run stopped after its second step, then damaged by the command, must exit 6 and say what is missing
+    local name=$1
+    shift
+    rm -rf .state
+    { ORCH_FAULT="step.settled:2:kill" "$ORCH" run run.yaml >/dev/null 2>&1; } 2>/dev/null
+    (cd .state/runs/tiny-* && "$@")
+    expect_exit "$name is damage" 6 "$ORCH" run run.yaml
+    expect_stderr "$name is named" 'run tiny-.*(versions\.git|objects|0002|HEAD|repository)'
+}
+damage "a missing versions.git" rm -rf versions.git
+damage "a version's missing commit" sh -c 'rm -rf versions.git/objects versions.git/refs; mkdir -p versions.git/objects versions.git/refs'
+damage "a bad HEAD" sh -c 'echo rubbish >versions.git/HEAD'
+damage "missing objects" rm -rf objects
+damage "missing steps" rm -rf steps
+
+# ---------------------------------------------------------------- outcomes that are what they look like
+
+rm -rf .state
+printf '#!/bin/sh\nmkdir -p /w/adapter/empty/inside\n' >makes-dirs && chmod +x makes-dirs
+expect_exit "an evolver that only makes directories" 0 "$ORCH" run run.yaml 'evolver.command=[./makes-dirs]' --json
+last=$(tail -n 1 "$WORK/.e2e/out")
+outcomes=$(python3 -c 'import json,sys; print(sorted({x["outcome"] for x in json.loads(sys.argv[1])["summary"]["steps"]}))' "$last")
+expect_equal "changes nothing" "['root', 'unchanged']" "$outcomes"
+
+printf '#!/bin/sh\nseq 1 300000\n' >prints && chmod +x prints
+expect_exit "an agent that prints two million bytes" 0 "$ORCH" eval run.yaml --adapter none 'task.command=[./prints]'
+run_cmd "$ORCH" export latest --format json --calls
+call=$(json_get '[c["id"] for c in d["calls"] if c["kind"] == "task"][0]')
+expect_exit "has them kept" 0 "$ORCH" logs latest --call "$call" --stdout --raw
+expect_equal "all of them" "$(seq 1 300000 | sha256sum)" "$(sha256sum <"$WORK/.e2e/out")"
+
+# ---------------------------------------------------------------- refused before a run is made
+
+refused() { # NAME MESSAGE ARGUMENTS… (of orch): exits 2, says so, makes no run
+    local name=$1 message=$2 count
+    shift 2
+    count=$(runs)
+    expect_exit "$name is refused" 2 "$ORCH" "$@"
+    expect_stderr "$name: why" "$message"
+    expect_equal "$name: no run" "$count" "$(runs)"
+}
+refused "a program that is nowhere" 'task\.command.*no-such-program' run run.yaml --new 'task.command=[no-such-program]'
+refused "a state within the template" 'candidate\.template.*state' run run.yaml state_dir=template/state
+refused "to lose every reply" 'no reply would ever arrive' run run.yaml environment.name=loopback-remote environment.loopback-remote.lose=1
+rm -rf .state
+refused "the state as a grant, before it is there" 'task\.paths\.read.*state' run run.yaml 'task.paths.read=[.state]'
+for name in $'tab\there' $'line\nhere' $'byte\xffhere'; do
+    mkdir "$WORK/$name" && cp -r "$WORK/tiny/." "$WORK/$name/" && rm -rf "$WORK/$name/.state"
+    cd "$WORK/$name" || exit 1
+    refused "a path with $(printf %q "$name")" 'control character, or is not UTF-8' run run.yaml
+done
+long=$WORK/$(printf 'd%.0s' {1..200})/$(printf 'e%.0s' {1..200})
+mkdir -p "$long" && cp -r "$WORK/tiny/." "$long/" && cd "$long" || exit 1
+refused "a path of over 400 bytes" 'bytes long, at most 400' run run.yaml
+cd "$WORK" || exit 1
