@@ -133,28 +133,13 @@ static int open_entry(int dirfd, const char *name, int flags)
     return (int)fd;
 }
 
-/* An agent may have taken its own permissions away. Through a descriptor: a link in its place is not followed. */
-static void make_readable(int dirfd, const char *name, mode_t type)
-{
-    AUTO_FD int fd = open_entry(dirfd, name, O_PATH);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || (st.st_mode & S_IFMT) != type || st.st_uid != geteuid()) {
-        return;
-    }
-    char self[40];
-    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
-    if (chmod(self, (st.st_mode & 0777) | (type == S_IFDIR ? 0700 : 0400)) < 0) {
-        return; /* the open that follows reports it */
-    }
-}
-
 /* Opens and verifies that it still is what the listing said. Returns the descriptor or -1, with the reason noted. */
 static int open_checked(struct walk *w, const char *name, mode_t type, struct stat *ret_st)
 {
     int flags = type == S_IFDIR ? O_RDONLY | O_DIRECTORY : O_RDONLY;
     int fd = open_entry(w->fd, name, flags);
     if (fd < 0 && errno == EACCES) {
-        make_readable(w->fd, name, type);
+        fd_unlock_beneath(w->fd, name); /* an agent may have taken its own permissions away */
         fd = open_entry(w->fd, name, flags);
     }
     if (fd < 0) {

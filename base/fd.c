@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -39,6 +40,19 @@ int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode, struct 
     }
     int code = errno == ELOOP || errno == EXDEV ? ORCH_E_HOSTILE : errno == ENOENT ? ORCH_E_NOT_FOUND : ORCH_E_IO;
     return err_errno(err, code, "open %s", path);
+}
+
+void fd_unlock_beneath(int dirfd, const char *path)
+{
+    struct orch_err ignored = ERR_INIT;
+    AUTO_FD int fd = fd_open_beneath(dirfd, path, O_PATH, 0, &ignored);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
+        return;
+    }
+    char self[40];
+    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    (void)!chmod(self, (st.st_mode & 0777) | (S_ISDIR(st.st_mode) ? 0700 : 0400));
 }
 
 int fd_open(const char *path, int flags, mode_t mode, struct orch_err *err)

@@ -22,6 +22,10 @@ void fd_close(int *fd);
  * Returns the descriptor (>= 0) or a negative code; a link or an escape is ORCH_E_HOSTILE,
  * absence is ORCH_E_NOT_FOUND. */
 MUST_USE int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode, struct orch_err *err);
+
+/* Gives its owner, who must be the caller, the right to read a regular file or to use a directory: a program may have
+ * taken it away. No link is followed. What cannot be done is left to the open that follows. */
+void fd_unlock_beneath(int dirfd, const char *path);
 /* Opens an operator's or user's own path, links followed, O_CLOEXEC added. */
 MUST_USE int fd_open(const char *path, int flags, mode_t mode, struct orch_err *err);
 

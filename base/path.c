@@ -90,16 +90,21 @@ bool path_is_beneath(const char *path, const char *root)
 
 bool path_is_plain_relative(const char *path)
 {
+    for (const char *p = path; *p != '\0'; p++) {
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) {
+            return false;
+        }
+    }
+    return path_is_inner(path);
+}
+
+bool path_is_inner(const char *path)
+{
     const char *p = path;
     for (;;) {
         size_t n = strcspn(p, "/");
         if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
             return false;
-        }
-        for (size_t i = 0; i < n; i++) {
-            if ((unsigned char)p[i] < 0x20 || p[i] == 0x7f) {
-                return false;
-            }
         }
         if (p[n] == '\0') {
             return true;

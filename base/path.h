@@ -12,7 +12,9 @@ char *path_join(const char *a, const char *b);
 char *path_normal(const char *path);
 /* True if `path` is `root` or below it; both normalised absolute paths. */
 bool path_is_beneath(const char *path, const char *root);
-/* A safe relative path: not empty, no "..", ".", "//", leading '/', trailing '/', NUL or control characters. */
+/* A relative path that stays inside: not empty, no "..", ".", "//", leading or trailing '/'. Any other bytes. */
+bool path_is_inner(const char *path);
+/* The same without control characters, for what people write. */
 bool path_is_plain_relative(const char *path);
 /* Last component, borrowed from `path`. */
 const char *path_base(const char *path);

@@ -245,8 +245,8 @@ void files_free_places(struct node *n);
 MUST_USE int files_prepare(struct node_sandbox *sb, char **sources, struct orch_err *err);
 /* Takes back what was lent, removes the directory when `all`. */
 MUST_USE int files_end(struct node_sandbox *sb, bool all, struct orch_err *err);
-/* Bytes in its work directories. */
-uint64_t files_usage(const struct node_sandbox *sb);
+/* Bytes in its work directories. `dead`: no process of it lives; what it locked is opened again (tree_usage). */
+uint64_t files_usage(const struct node_sandbox *sb, bool dead);
 MUST_USE int files_open_work(const struct node_sandbox *sb, const char *relative, struct orch_err *err);
 
 /* ---- work directories used again (node_spare.c) ---- */

@@ -79,7 +79,7 @@ static void find_limit(struct node_call *c)
 static void check_disk_at_end(struct node_call *c)
 {
     uint64_t limit = c->sandbox->spec.limits.disk;
-    c->disk = files_usage(c->sandbox);
+    c->disk = files_usage(c->sandbox, true);
     if (limit > 0 && c->disk > limit && c->limit == NULL) {
         c->limit = "disk";
         c->limit_value = limit;
@@ -347,7 +347,7 @@ struct disk_job {
 static void disk_walk(uv_work_t *work)
 {
     struct disk_job *j = work->data;
-    j->bytes = files_usage(j->sandbox); /* reads only its name and the node's directory */
+    j->bytes = files_usage(j->sandbox, false); /* reads only its name and the node's directory */
 }
 
 static void disk_walked(uv_work_t *work, int status)

@@ -255,13 +255,13 @@ int files_open_work(const struct node_sandbox *sb, const char *relative, struct 
     return fd_open_beneath(sb->node->workfd, path, O_RDONLY | O_DIRECTORY, 0, err);
 }
 
-uint64_t files_usage(const struct node_sandbox *sb)
+uint64_t files_usage(const struct node_sandbox *sb, bool dead)
 {
     AUTO_FREE char *path = xasprintf("s/%s", sb->name);
     struct orch_err err = ERR_INIT;
     AUTO_FD int fd = fd_open_beneath(sb->node->workfd, path, O_RDONLY | O_DIRECTORY, 0, &err);
     uint64_t bytes = 0;
-    if (fd >= 0 && tree_usage(fd, NODE_DISK_ENTRIES, &bytes, &err) < 0) {
+    if (fd >= 0 && tree_usage(fd, NODE_DISK_ENTRIES, dead, &bytes, &err) < 0) {
         return UINT64_MAX; /* more entries than anybody may need: over every limit */
     }
     return bytes;

@@ -24,8 +24,9 @@ static int path_order(const char *a, const char *b)
         a++;
         b++;
     }
-    unsigned char x = *a == '/' ? 1 : (unsigned char)*a; /* no name holds a control character */
-    unsigned char y = *b == '/' ? 1 : (unsigned char)*b;
+    /* the end of a path comes first, then what is below it, then any other byte of a longer name */
+    int x = *a == '\0' ? 0 : *a == '/' ? 1 : 2 + (unsigned char)*a;
+    int y = *b == '\0' ? 0 : *b == '/' ? 1 : 2 + (unsigned char)*b;
     return (x > y) - (x < y);
 }
 
@@ -87,7 +88,7 @@ static int scan_entry(void *arg, int dirfd, const char *name, const char *path, 
                 : S_ISREG(st->st_mode)                    ? ((st->st_mode & 0111) != 0 ? 'x' : 'f')
                 : S_ISLNK(st->st_mode) && p->limits.links ? 'l'
                                                           : '\0';
-    if (type == '\0' || !path_is_plain_relative(path)) {
+    if (type == '\0' || !path_is_inner(path)) {
         p->counts.skipped++;
         return 0;
     }
@@ -189,12 +190,18 @@ static int announce_link(struct tree_packer *p, const char *path, struct orch_er
 
 static int announce_file(struct tree_packer *p, const struct pack_entry *e, struct orch_err *err)
 {
-    AUTO_FD int fd = fd_open_beneath(p->root, e->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, err);
+    int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+    AUTO_FD int fd = fd_open_beneath(p->root, e->path, flags, 0, err);
+    if (fd < 0 && err->sys == EACCES) {
+        err_clear(err);
+        fd_unlock_beneath(p->root, e->path);
+        fd = fd_open_beneath(p->root, e->path, flags, 0, err);
+    }
     if (fd < 0) {
         if (err->sys != EACCES) {
             return fd;
         }
-        err_clear(err); /* its owner took the right to read away: it cannot pass */
+        err_clear(err); /* another's, or without a right that we could give: it cannot pass */
         p->counts.skipped++;
         return 0;
     }
@@ -415,7 +422,7 @@ static bool components_fit(const char *path)
 static int path_complete(struct tree_unpacker *u, struct orch_err *err)
 {
     u->path[u->want] = '\0';
-    if (strlen(u->path) != u->want || !path_is_plain_relative(u->path) || !components_fit(u->path)) {
+    if (strlen(u->path) != u->want || !path_is_inner(u->path) || !components_fit(u->path)) {
         return hostile("a path that is not plain", err);
     }
     if (u->last[0] != '\0' && path_order(u->last, u->path) >= 0) {

@@ -89,19 +89,28 @@ int tree_walk(int dirfd, uint64_t max, walk_visit visit, void *arg, struct orch_
     return walk_dir(w, dirfd, 0, 0, err);
 }
 
+struct usage {
+    uint64_t bytes;
+    bool unlock;
+};
+
 static int add_usage(void *arg, int dirfd, const char *name, const char *path, const struct stat *st,
                      struct orch_err *err)
 {
-    (void)dirfd, (void)name, (void)path, (void)err;
-    *(uint64_t *)arg += (uint64_t)st->st_blocks * 512;
+    (void)path, (void)err;
+    struct usage *u = arg;
+    u->bytes += (uint64_t)st->st_blocks * 512;
+    if (u->unlock && S_ISDIR(st->st_mode) && (st->st_mode & 0700) != 0700) {
+        fd_unlock_beneath(dirfd, name);
+    }
     return 0;
 }
 
-int tree_usage(int dirfd, uint64_t max, uint64_t *ret_bytes, struct orch_err *err)
+int tree_usage(int dirfd, uint64_t max, bool unlock, uint64_t *ret_bytes, struct orch_err *err)
 {
-    uint64_t bytes = 0;
-    TRY(tree_walk(dirfd, max, add_usage, &bytes, err));
-    *ret_bytes = bytes;
+    struct usage u = {.unlock = unlock};
+    TRY(tree_walk(dirfd, max, add_usage, &u, err));
+    *ret_bytes = u.bytes;
     return 0;
 }
 

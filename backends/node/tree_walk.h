@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -19,8 +20,9 @@ typedef int (*walk_visit)(void *arg, int dirfd, const char *name, const char *pa
  * under way is left out. */
 MUST_USE int tree_walk(int dirfd, uint64_t max, walk_visit visit, void *arg, struct orch_err *err);
 
-/* Bytes in use below dirfd (blocks, hard links counted once each name), bounded by `max` entries. */
-MUST_USE int tree_usage(int dirfd, uint64_t max, uint64_t *ret_bytes, struct orch_err *err);
+/* Bytes in use below dirfd (blocks, hard links counted once each name), bounded by `max` entries. With `unlock`,
+ * directories whose owner took the right to use them away are opened again: nothing hides below one. */
+MUST_USE int tree_usage(int dirfd, uint64_t max, bool unlock, uint64_t *ret_bytes, struct orch_err *err);
 
 /* Gives everything below dirfd, and dirfd itself, to uid:gid; links themselves, never their targets. Only what
  * belongs to `from_uid` when that is not (uid_t)-1. */

@@ -134,3 +134,48 @@ long=$WORK/$(printf 'd%.0s' {1..200})/$(printf 'e%.0s' {1..200})
 mkdir -p "$long" && cp -r "$WORK/tiny/." "$long/" && cd "$long" || exit 1
 refused "a path of over 400 bytes" 'bytes long, at most 400' run run.yaml
 cd "$WORK" || exit 1
+
+# ---------------------------------------------------------------- odd names and locked directories
+
+cat >tiny/odd-names <<'SH'
+#!/bin/sh
+[ -d /w/adapter/notes ] || { mkdir /w/adapter/notes; echo 1 >"/w/adapter/notes/two
+lines"; printf x >"/w/adapter/notes/$(printf 'tab\there\001')"; }
+ls /w/adapter/notes | wc -l
+SH
+cd tiny && chmod +x odd-names && cp "$SOURCE/examples/tiny/template/adapter.yaml" template/
+sed -i 's/^learnable:.*/learnable: [endings.txt, "notes\/**"]/' template/adapter.yaml
+rm -rf .state
+expect_exit "an evolver that gives files odd names" 0 "$ORCH" run run.yaml 'evolver.command=[./odd-names]' --json
+last=$(tail -n 1 "$WORK/.e2e/out")
+outcomes=$(python3 -c 'import json,sys; print([x["outcome"] for x in json.loads(sys.argv[1])["summary"]["steps"]])' "$last")
+expect_equal "finds them again" "['root', 'accepted', 'unchanged', 'unchanged']" "$outcomes"
+"$ORCH" export latest --format json --normalize >"$WORK/odd.json"
+if need root; then
+    expect_exit "elsewhere too" 0 "$ORCH" run run.yaml --new 'evolver.command=[./odd-names]' environment.name=loopback-remote
+    "$ORCH" export latest --format json --normalize >"$WORK/odd-remote.json"
+    check "with the same export" cmp "$WORK/odd.json" "$WORK/odd-remote.json"
+fi
+
+# An agent cannot take itself out of the mean, nor an evolver its candidate out of sight (root reads everything anyway).
+printf '#!/bin/sh\nmkdir -p /w/output/below; echo x >/w/output/below/file; chmod 000 /w/output/below/file /w/output/below /w/output\n' >locks
+printf '#!/bin/sh\necho ed >/w/adapter/endings.txt; chmod 000 /w/adapter/endings.txt /w/adapter /w/state\n' >locks-all
+chmod +x locks locks-all
+locked() { # TITLE COMMAND…: of orch, run with both
+    local title=$1
+    shift
+    rm -rf .state
+    expect_exit "$title: programs that lock what they leave" 0 "$@" run run.yaml --new 'task.command=[./locks]' 'evolver.command=[./locks-all]' --json
+    last=$(tail -n 1 "$WORK/.e2e/out")
+    outcomes=$(python3 -c 'import json,sys; s=json.loads(sys.argv[1])["summary"]; print([x["outcome"] for x in s["steps"]], s["results"]["train"]["scored"])' "$last")
+    expect_equal "$title: are judged and taken over" "['root', 'accepted', 'unchanged', 'unchanged'] 3" "$outcomes"
+}
+locked "as the caller" "$ORCH"
+if need root; then
+    # copies of the programs, which that user may not reach where they were built
+    mkdir -m 755 "$WORK/programs" "$WORK/programs/orchestrator" "$WORK/programs/backends"
+    cp "$ORCH" "$WORK/programs/orchestrator/orch"
+    cp "$(dirname "$ORCH")"/../backends/orch-{init,node} "$WORK/programs/backends/"
+    chown -R 12345:12345 "$WORK/tiny" "$WORK/home" "$WORK/tmp"
+    locked "as an ordinary user" setpriv --reuid=12345 --regid=12345 --clear-groups "$WORK/programs/orchestrator/orch"
+fi
