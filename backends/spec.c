@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -210,6 +211,9 @@ static int check_env(char *const *env, struct orch_err *err)
         if (eq == NULL || eq == *e) {
             return err_set(err, ORCH_E_CONFIG, "env: a variable without a name");
         }
+        if (!utf8_valid(*e, (size_t)(eq - *e))) {
+            return err_set(err, ORCH_E_CONFIG, "env: a variable whose name is not UTF-8");
+        }
         for (char *const *later = e + 1; *later != NULL; later++) {
             if (strncmp(*later, *e, (size_t)(eq - *e) + 1) == 0) {
                 return err_set(err, ORCH_E_CONFIG, "env: %.*s is set twice", (int)(eq - *e), *e);
@@ -309,6 +313,10 @@ int spec_check(const struct sandbox_spec *s, struct orch_err *err)
     }
     if (strcmp(s->cwd, "/") != 0 && !plain_absolute(s->cwd)) {
         return err_set(err, ORCH_E_CONFIG, "cwd: \"%.200s\" is not an absolute, normalised path", s->cwd);
+    }
+    if (s->limits.memory != 0 && s->limits.memory < SPEC_MEMORY_MIN) {
+        return err_set(err, ORCH_E_CONFIG, "limits: memory: at least %llu bytes, or 0 for no limit",
+                       (unsigned long long)SPEC_MEMORY_MIN);
     }
     TRY(check_counts(s, err));
     TRY(check_ports(s, err));

@@ -66,6 +66,7 @@
 #define SPEC_DEFAULT_TMP ((uint64_t)64 << 20)
 #define SPEC_DEFAULT_HOME ((uint64_t)64 << 20)
 #define SPEC_DEFAULT_NOFILE 1024
+#define SPEC_MEMORY_MIN ((uint64_t)1 << 20) /* with less no program starts */
 #define SPEC_DEFAULT_OUTPUT ((uint64_t)16 << 20)
 
 #define SPEC_HOME "/home/agent" /* the private home of every sandbox */

@@ -77,7 +77,7 @@ static json_t *env_to_json(char *const *env)
         const char *eq = strchr(*e, '=');
         if (eq != NULL) {
             AUTO_FREE char *name = xmemdup0(*e, (size_t)(eq - *e));
-            json_set_str(o, name, eq + 1);
+            json_set_take(o, name, json_bytes(eq + 1));
         }
     }
     return o;
@@ -293,8 +293,10 @@ static int read_env(const json_t *value, const char *name, void *into, struct or
     json_t *item;
     json_object_foreach((json_t *)(uintptr_t)value, key, item)
     {
-        AUTO_FREE char *text = NULL;
-        TRY(read_text(item, name, &text, err));
+        AUTO_FREE char *text = json_bytes_get(item);
+        if (text == NULL) {
+            return wrong(name, "texts, or bytes as {\"hex\": …}", err);
+        }
         if (key[0] == '\0' || strchr(key, '=') != NULL) {
             return wrong(name, "names without '='", err);
         }

@@ -109,6 +109,62 @@ json_t *json_text(const char *data, size_t len)
     return v != NULL ? v : json_string("");
 }
 
+json_t *json_bytes(const char *text)
+{
+    size_t len = strlen(text);
+    json_t *v = json_stringn(text, len);
+    if (v != NULL) {
+        return v;
+    }
+    AUTO_BUF struct buf hex;
+    buf_init(&hex, len * 2 + 1);
+    for (size_t i = 0; i < len; i++) {
+        buf_fmt(&hex, "%02x", (unsigned char)text[i]);
+    }
+    v = json_object();
+    json_set_str(v, "hex", hex.data);
+    return v;
+}
+
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c == '\0' ? NULL : strchr(digits, c);
+    return at == NULL ? -1 : (int)(at - digits);
+}
+
+char *json_bytes_get(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    if (text != NULL) {
+        return strlen(text) == json_string_length(value) ? xstrdup(text) : NULL;
+    }
+    const char *hex = json_object_size(value) == 1 ? json_get_str(value, "hex", NULL) : NULL;
+    size_t len = hex == NULL ? 0 : strlen(hex);
+    if (hex == NULL || len % 2 != 0) {
+        return NULL;
+    }
+    AUTO_FREE char *out = xcalloc(1, len / 2 + 1);
+    for (size_t i = 0; i < len / 2; i++) {
+        int high = hex_digit(hex[2 * i]);
+        int low = hex_digit(hex[2 * i + 1]);
+        if (high < 0 || low < 0 || high + low == 0) {
+            return NULL;
+        }
+        out[i] = (char)(high * 16 + low);
+    }
+    return take(out);
+}
+
+json_t *json_from_byte_strv(char *const *strv)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < strv_len(strv); i++) {
+        json_add_take(array, json_bytes(strv[i]));
+    }
+    return array;
+}
+
 void json_set_str(json_t *object, const char *key, const char *text)
 {
     json_set_take(object, key, text == NULL ? json_null() : json_text(text, strlen(text)));
@@ -136,7 +192,13 @@ void json_set_flag(json_t *object, const char *key, bool value)
 
 void json_set_take(json_t *object, const char *key, json_t *value)
 {
-    must(json_object_set_new(object, key, value));
+    (void)json_incref(value);
+    if (json_object_set_new(object, key, value) != 0) { /* a name from outside that is not UTF-8 */
+        json_t *clean = json_text(key, strlen(key));
+        must(json_object_set(object, json_string_value(clean), value));
+        json_decref(clean);
+    }
+    json_decref(value);
 }
 
 void json_add_str(json_t *array, const char *text)

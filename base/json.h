@@ -45,6 +45,12 @@ void json_add_take(json_t *array, json_t *value); /* consumes value */
 /* A JSON string of any bytes, as json_set_text. New reference. */
 json_t *json_text(const char *data, size_t len);
 
+/* Bytes as they are, for what a program must get unchanged: a string, or {"hex": "61ff"} when they are not UTF-8.
+ * json_bytes_get: owned text, or NULL when `value` is neither or holds a NUL. */
+json_t *json_bytes(const char *text);
+char *json_bytes_get(const json_t *value);
+json_t *json_from_byte_strv(char *const *strv);
+
 /* Array of strings → NULL-terminated vector owned by the caller (strv_free); absent gives an empty vector. */
 char **json_get_strv(const json_t *object, const char *key);
 json_t *json_from_strv(char *const *strv);

@@ -132,6 +132,7 @@ static void finish_json(struct call *call, const json_t *result)
     const char *end = json_get_str(result, "end", "");
     const json_t *limit = json_get(result, "limit");
     r.code = (int)json_get_int(result, "code", 0);
+    r.signalled = strcmp(end, "signalled") == 0;
     r.wall_ns = json_get_int(result, "wall_ns", 0);
     r.left_behind = (uint32_t)json_get_int(result, "left", 0);
     int64_t user = json_get_int(result, "user_us", -1);
@@ -453,7 +454,7 @@ static json_t *call_body(const struct sandbox *sb, const struct call_spec *spec)
     json_set_str(q, "op", "call");
     json_set_str(q, "sandbox", sb->name);
     json_set_str(q, "call", spec->name);
-    json_set_take(q, "argv", json_from_strv(spec->argv));
+    json_set_take(q, "argv", json_from_byte_strv(spec->argv));
     if (spec->env != NULL) {
         json_set_take(q, "env", env_object(spec->env));
     }

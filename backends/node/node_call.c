@@ -509,11 +509,12 @@ static int read_env(const struct node_sandbox *sb, const json_t *over, char ***r
     int code = 0;
     json_object_foreach((json_t *)(uintptr_t)over, name, value)
     {
-        if (!json_is_string(value) || name[0] == '\0' || strchr(name, '=') != NULL) {
+        AUTO_FREE char *text = json_bytes_get(value);
+        if (text == NULL || name[0] == '\0' || strchr(name, '=') != NULL) {
             code = err_set(err, ORCH_E_CONFIG, "env: a bad variable");
             break;
         }
-        spec_set_env(&merged, name, json_string_value(value));
+        spec_set_env(&merged, name, text);
     }
     if (code < 0) {
         strv_free(merged.env);
@@ -538,11 +539,12 @@ static int read_request(struct node_call *c, const json_t *request, struct orch_
     struct node_sandbox *sb = c->sandbox;
     const json_t *argv = json_get(request, "argv");
     for (size_t i = 0; i < json_array_size(argv); i++) {
-        if (!json_is_string(json_array_get(argv, i))) {
+        char *word = json_bytes_get(json_array_get(argv, i));
+        if (word == NULL) {
             return err_set(err, ORCH_E_CONFIG, "argv: expected texts");
         }
+        c->argv = strv_append(c->argv, word);
     }
-    c->argv = json_get_strv(request, "argv");
     if (strv_len(c->argv) == 0 || c->argv[0][0] == '\0') {
         return err_set(err, ORCH_E_CONFIG, "argv: no program");
     }

@@ -75,12 +75,37 @@ ln secret sub/other-name
 expect_exit "a hard link in a grant" 0 "$ORCH" sandbox exec "{\"readable\": [\"$here/sub\"]}" --record "$WORK/record.json" -- true
 check "is reported" grep -q '"hard_links": 1' "$WORK/record.json"
 
+# bytes that are not UTF-8 arrive as they are; a variable that could not be named does not
+bad=$(printf 'a\xff')
+expect_exit "odd bytes in arguments and values" 0 env "$(printf 'N\xff=1')" VALUE="$bad" "$ORCH" sandbox exec '{}' -- \
+    sh -c 'printf %s "$VALUE$1" | od -An -tx1; env | grep -ac "^N.*=1$" || true' sh "$bad"
+expect_equal "pass unchanged" " 61 ff 61 ff 0" "$(tr '\n' ' ' <"$WORK/.e2e/out" | sed 's/ *$//')"
+
+# a program that copes with a limit has its own exit status
+expect_exit "a limit that was met" 5 "$ORCH" sandbox exec '{"limits": {"processes": 1}}' -- python3 -c \
+    'import os,sys
+try: os.fork()
+except OSError: sys.exit(5)'
+expect_stderr "is named" 'met the limit "processes"|^$'
+
+# what a killed one left goes with a later start; what is in use, or new, stays
+for name in dead held new; do mkdir "/dev/shm/orch-exec-$name$$"; done
+touch -d '10 minutes ago' "/dev/shm/orch-exec-dead$$" "/dev/shm/orch-exec-held$$"
+exec 8<"/dev/shm/orch-exec-held$$"
+flock -n 8
+expect_exit "a start after a crash" 0 "$ORCH" sandbox exec '{}' -- true
+exec 8<&-
+expect_equal "sweeps what the dead left" "held new" "$(cd /dev/shm && find . -name "orch-exec-*$$" | sed -E "s/.*exec-([a-z]*)$$/\1/" | sort | tr '\n' ' ' | sed 's/ $//')"
+rmdir /dev/shm/orch-exec-{held,new}$$
+
 # refusals: 125, and nothing ran
 refused() { # NAME REGEX SPEC COMMAND…
     local name=$1 regex=$2 spec=$3
     shift 3
     expect_exit "$name" 125 "$ORCH" sandbox exec "$spec" -- "$@" && expect_stderr "$name: why" "$regex"
 }
+refused "a directory that is not there" 'chdir: /nonexistent' '{"chdir": "/nonexistent"}' pwd
+refused "memory for nothing" 'memory: at least 1048576' '{"limits": {"memory": 1}}' true
 refused "not JSON" 'SPEC' '{' true
 refused "an unknown member" 'unknown member "reads"' '{"reads": []}' true
 refused "a wrong network" 'isolated' '{"network": "none"}' true

@@ -197,6 +197,35 @@ Test(json, setters_accept_any_bytes)
     TEST_END();
 }
 
+Test(json, bytes_survive)
+{
+    static const char *const texts[] = {"", "plain", "\xc3\xa9", "\xff", "a\xfe\x01", "{\"hex\": \"00\"}"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        AUTO_JSON json_t *v = json_bytes(texts[i]);
+        AUTO_FREE char *text = json_canonical(v);
+        AUTO_JSON json_t *again = json_loads(text, JSON_DECODE_ANY, NULL);
+        AUTO_FREE char *back = json_bytes_get(again);
+        cr_assert_str_eq(back, texts[i]);
+    }
+    static const char *const bad[] = {"{\"hex\": \"0\"}",
+                                      "{\"hex\": \"00\"}",
+                                      "{\"hex\": \"zz\"}",
+                                      "{\"hex\": \"6A\"}",
+                                      "{\"hex\": \"61\", \"b\": 1}",
+                                      "{}",
+                                      "7",
+                                      "null",
+                                      "\"a\\u0000b\""};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        AUTO_JSON json_t *v = json_loads(bad[i], JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        cr_assert_null(json_bytes_get(v), "%s", bad[i]);
+    }
+    AUTO_JSON json_t *o = json_object();
+    json_set_int(o, "n\xff", 1); /* a name from outside aborts nothing */
+    cr_assert_eq(json_object_size(o), 1);
+    TEST_END();
+}
+
 Test(json, string_vectors)
 {
     AUTO_JSON json_t *o = parse("{\"a\":[\"x\",1,\"\",\"y\"],\"s\":\"x\"}");
