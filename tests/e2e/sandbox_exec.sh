@@ -78,7 +78,7 @@ check "is reported" grep -q '"hard_links": 1' "$WORK/record.json"
 # bytes that are not UTF-8 arrive as they are; a variable that could not be named does not
 bad=$(printf 'a\xff')
 expect_exit "odd bytes in arguments and values" 0 env "$(printf 'N\xff=1')" VALUE="$bad" "$ORCH" sandbox exec '{}' -- \
-    sh -c 'printf %s "$VALUE$1" | od -An -tx1; env | grep -ac "^N.*=1$" || true' sh "$bad"
+    sh -c 'printf %s "$VALUE$1" | od -An -tx1; env | LC_ALL=C grep -ac "^N[^A-Za-z_]" || true' sh "$bad"
 expect_equal "pass unchanged" " 61 ff 61 ff 0" "$(tr '\n' ' ' <"$WORK/.e2e/out" | sed 's/ *$//')"
 
 # a program that copes with a limit has its own exit status
