@@ -226,6 +226,7 @@ int main(void)
 {
     /* its memory may hold what sandboxes must not see; and the host's death is the end of the stream anyway */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* PID 1 may not reap: a container's often does not */
     (void)signal(SIGPIPE, SIG_IGN);
     raise_descriptors();
     AUTO_FREE struct node *n = xcalloc(1, sizeof *n);

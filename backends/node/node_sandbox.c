@@ -252,6 +252,15 @@ void sandboxes_close_all(struct node *n)
 
 /* ---- what the loop tells ---- */
 
+/* An init whose launcher was killed before it could reap it is ours (the node is its subreaper). */
+static void reap_init(const struct node_sandbox *sb)
+{
+    siginfo_t info;
+    if (sb->init_pidfd >= 0) {
+        (void)waitid(P_PIDFD, (id_t)sb->init_pidfd, &info, WEXITED | WNOHANG);
+    }
+}
+
 void sandbox_on_pidfd(uv_poll_t *handle, int status, int events)
 {
     struct node_sandbox *sb = handle->data;
@@ -261,6 +270,7 @@ void sandbox_on_pidfd(uv_poll_t *handle, int status, int events)
         return;
     }
     sb->pid = 0;
+    reap_init(sb);
     (void)uv_poll_stop(handle);
     struct orch_err why = ERR_INIT;
     (void)err_set(&why, ORCH_E_UNAVAILABLE, "the sandbox ended (%s %d)", WIFEXITED(how) ? "status" : "signal",
@@ -277,6 +287,7 @@ void sandbox_on_init(uv_poll_t *handle, int status, int events)
     struct node_sandbox *sb = handle->data;
     (void)status, (void)events;
     sb->init_gone = true;
+    reap_init(sb);
     (void)uv_poll_stop(handle);
     struct orch_err why = ERR_INIT;
     (void)err_set(&why, ORCH_E_UNAVAILABLE, "the init of the sandbox is gone");

@@ -27,3 +27,16 @@ kinds = [json.load(open(sorted(glob.glob(d + "/.state/runs/*/sandbox/task-*.json
          for d in sys.argv[1:]]
 assert kinds[0] == kinds[1], kinds
 PY
+
+# PID 1 may be a program that waits for its own child alone, as in many containers: nothing dead is left to it.
+cat >"$WORK/first.py" <<'PY'
+import subprocess, sys
+status = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, timeout=100).returncode
+dead = subprocess.run(["ps", "-eo", "stat,comm"], capture_output=True, text=True).stdout
+print(status, sum(line.startswith("Z") for line in dead.splitlines()))
+PY
+for mechanism in namespaces bubblewrap; do
+    expect_exit "a run under such a PID 1 ($mechanism)" 0 unshare -p -f --kill-child --mount-proc \
+        python3 "$WORK/first.py" "$ORCH" run run.yaml --new --quiet "sandbox.mechanism=$mechanism"
+    expect_equal "leaves no zombie ($mechanism)" "0 0" "$(cat "$WORK/.e2e/out")"
+done
