@@ -312,15 +312,15 @@ static int compare(const struct comparison *c, const struct listed *root, const 
     return 0;
 }
 
-static int judge(struct comparison *c, struct template_verdict *ret, struct orch_err *err)
+static int judge(struct comparison c, struct template_verdict *ret, struct orch_err *err)
 {
     struct listed root = {0};
     struct listed candidate = {0};
     struct template_verdict v = {0};
-    c->v = &v;
-    int code = list_tree(c->root_dir, &root, err);
-    code = code < 0 ? code : list_tree(c->candidate_dir, &candidate, err);
-    code = code < 0 ? code : compare(c, &root, &candidate, err);
+    c.v = &v;
+    int code = list_tree(c.root_dir, &root, err);
+    code = code < 0 ? code : list_tree(c.candidate_dir, &candidate, err);
+    code = code < 0 ? code : compare(&c, &root, &candidate, err);
     listed_done(&root);
     listed_done(&candidate);
     if (code < 0) {
@@ -335,14 +335,14 @@ int template_check(const struct template *t, const char *root_dir, const char *c
                    struct template_verdict *ret, struct orch_err *err)
 {
     struct comparison c = {.t = t, .root_dir = root_dir, .candidate_dir = candidate_dir};
-    return judge(&c, ret, err);
+    return judge(c, ret, err);
 }
 
 int template_settle(const struct template *t, const char *root_dir, const char *candidate_dir,
                     struct template_verdict *ret, struct orch_err *err)
 {
     struct comparison c = {.t = t, .root_dir = root_dir, .candidate_dir = candidate_dir, .put_back = t->drop};
-    return judge(&c, ret, err);
+    return judge(c, ret, err);
 }
 
 void template_verdict_done(struct template_verdict *v)

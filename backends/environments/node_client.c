@@ -23,7 +23,7 @@ struct node_request {
     node_late_cb late;
     node_reply_cb cb;
     void *arg;
-    uint64_t due; /* uv_now() milliseconds */
+    uint64_t began, due; /* uv_now() milliseconds */
     unsigned times;
     bool settled; /* by node_request_settle: delivered on the next tick */
     json_t *ok;
@@ -56,6 +56,7 @@ struct node_client {
     int64_t last_id;
     uint32_t last_channel;
     uint64_t timeout_ms;
+    uint64_t heard; /* uv_now() when the node last said anything */
     bool down, told, closing;
     struct orch_err why;
     int open_handles;
@@ -131,6 +132,7 @@ struct node_request *node_request(struct node_client *c, json_t *request, node_l
 {
     struct node_request *r = xcalloc(1, sizeof *r);
     *r = (struct node_request){.client = c, .body = request, .late = late, .cb = cb, .arg = arg, .next = c->requests};
+    r->began = uv_now(c->loop);
     if (c->requests != NULL) {
         c->requests->prev = r;
     }
@@ -188,8 +190,13 @@ static bool tick_one(struct node_request *r, uint64_t now)
         r->due = now + patience(r);
     } else {
         struct orch_err err = ERR_INIT;
+        struct node_client *c = r->client;
+        bool silent = c->heard <= r->began;
         (void)err_set(&err, ORCH_E_LOST, "no answer to `%s` from the node", json_get_str(r->body, "op", "?"));
         request_finish(r, NULL, &err);
+        if (silent) { /* stopped, or stuck: long calls would be waited for without end */
+            fail(c, &err);
+        }
     }
     return true;
 }
@@ -487,6 +494,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
     struct node_client *c = stream->data;
     (void)b;
     if (n > 0) {
+        c->heard = uv_now(c->loop);
         frame_decoder_filled(&c->decoder, (size_t)n);
         dispatch(c);
     } else if (n < 0) {

@@ -47,8 +47,9 @@ typedef enum node_retry (*node_late_cb)(void *arg, json_t *request, unsigned tim
 
 struct node_request;
 /*
- * Sends {"id": …} + request (consumed). `late` NULL: sent again NODE_ATTEMPTS times, then given up. The handle
- * is valid until the reply callback; a down stream is reported through the callback too.
+ * Sends {"id": …} + request (consumed). `late` NULL: sent again NODE_ATTEMPTS times, then given up; if the node said
+ * nothing at all meanwhile, it is taken for gone. The handle is valid until the reply callback; a down stream is
+ * reported through the callback too.
  */
 struct node_request *node_request(struct node_client *c, json_t *request, node_late_cb late, node_reply_cb cb,
                                   void *arg);

@@ -179,8 +179,31 @@ Test(node_client, gives_up_with_an_unknown_outcome)
 {
     struct bench *b = bench_new(2);
     (void)node_request(b->client, request("a"), NULL, on_reply, b);
+    int64_t id = next_request(b, "a");
+    while (strstr(b->seen.data, "reply") == NULL) {
+        answer(b, id + 1000, "x"); /* it talks, but of other things */
+        (void)uv_run(&b->loop, UV_RUN_ONCE);
+    }
     until(b, "reply lost;");
     cr_assert_str_eq(b->seen.data, "reply lost;");
+    bench_free(b);
+    TEST_END();
+}
+
+static enum node_retry wait_on(void *arg, json_t *request, unsigned times)
+{
+    (void)arg, (void)request, (void)times;
+    return NODE_WAIT;
+}
+
+/* A long call is waited for without end, but not from a node that answers nothing else either. */
+Test(node_client, a_silent_node_is_given_up)
+{
+    struct bench *b = bench_new(2);
+    (void)node_request(b->client, request("call"), wait_on, on_reply, b);
+    (void)node_request(b->client, request("a"), NULL, on_reply, b);
+    until(b, "down lost;");
+    cr_assert_str_eq(b->seen.data, "reply lost;reply lost;down lost;");
     bench_free(b);
     TEST_END();
 }
