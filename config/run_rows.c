@@ -334,9 +334,9 @@ static const struct config_row rows[] = {
     {"eval.repeats", CONFIG_INT, 0, AT(eval.repeats), "1", 1, 10000, .doc = "Times the held-out split is measured."},
 
     {"budget.wall", CONFIG_DURATION, NULLABLE | VOLATILE, AT(budget.wall_ns), "null", 1, 100 * YEAR_S, .example = "8h",
-     .doc = "Time the run may be active, all starts together."},
+     .doc = "Time the run may be active, all starts together; calls that run when it is reached are finished."},
     {"budget.calls", CONFIG_INT, NULLABLE | VOLATILE, AT(budget.calls), "null", 0, EXACT_MAX, .example = "5000",
-     .doc = "Model calls of all roles."},
+     .doc = "Calls of all roles, all starts together; those that run when it is reached are finished."},
     {"budget.tokens", CONFIG_INT, NULLABLE | VOLATILE, AT(budget.tokens), "null", 0, EXACT_MAX, .example = "20000000",
      .doc = "Tokens of all roles, input and output."},
     {"budget.usd", CONFIG_NUMBER, NULLABLE | VOLATILE, AT(budget.usd), "null", 0, 1e9, .example = "25.0",

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "orchestrator/budget.h"
 #include "orchestrator/trial.h"
 
 #include <string.h>
@@ -31,6 +32,7 @@ struct batch {
     size_t infra;
     bool stopping;
     bool stopped_by_share;
+    bool stopped_by_budget;
     bool done;
     struct orch_err err;
 };
@@ -198,11 +200,37 @@ static void prepare_ahead(struct batch *b)
     }
 }
 
+/* No more trials: those that run are finished, those that wait go back. */
+static void stop_at_budget(struct batch *b)
+{
+    b->stopping = true;
+    b->stopped_by_budget = true;
+    while (b->backing_off != NULL) {
+        end_wait(b->backing_off);
+    }
+    for (size_t slot = 0; slot < b->slots; slot++) {
+        if (b->live[slot] != NULL && b->stage[slot] != STAGE_CALL && b->stage[slot] != STAGE_JUDGE) {
+            trial_cancel(b->live[slot]);
+        }
+    }
+}
+
+/* The task's call and the judge's. */
+static int64_t calls_of_trial(const struct batch *b)
+{
+    return b->e->config->task.agent == CONFIG_AGENT_NOP ? 1 : 2;
+}
+
 static void start_calls(struct batch *b)
 {
     size_t most = (size_t)b->e->config->task.concurrency;
     for (size_t slot = 0; slot < b->slots && b->in[STAGE_CALL] < most && b->in[STAGE_JUDGE] < 2 * most; slot++) {
         if (b->live[slot] != NULL && b->stage[slot] == STAGE_READY) {
+            if (budget_over(b->e, calls_of_trial(b))) {
+                stop_at_budget(b);
+                return;
+            }
+            b->e->calls += calls_of_trial(b);
             move_to(b, b->live[slot], STAGE_CALL);
             trial_call(b->live[slot]);
         }
@@ -243,6 +271,9 @@ static int judge_end(struct batch *b, struct orch_err *err)
     if (b->err.code < 0) {
         *err = b->err;
         return err->code;
+    }
+    if (b->stopped_by_budget) {
+        return err_set(err, ORCH_E_BUDGET, "the budget is used up");
     }
     return engine_check(b->e, err);
 }

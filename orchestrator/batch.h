@@ -28,7 +28,8 @@ struct batch_plan {
 /*
  * Runs all items and awaits them. 0 when every item is settled;
  * ORCH_E_INTERRUPTED after batch_stop (running calls were ended, their trials
- * are planned again); ORCH_E_FAILED when more than retry.stop_share of the
+ * are planned again); ORCH_E_BUDGET when the budget did not
+ * allow another trial; ORCH_E_FAILED when more than retry.stop_share of the
  * trials ended as infrastructure errors; or the record's error.
  */
 MUST_USE int batch_run(struct engine *e, const struct batch_plan *plan, struct orch_err *err);

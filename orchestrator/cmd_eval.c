@@ -176,9 +176,15 @@ static int evaluate(struct engine *e, const struct chosen *c, int *ret_status, s
                             .samples = e->config->task.samples,
                             .rows = rows,
                             .row_count = count};
-    TRY(trials_run(e, &set, err));
+    int code = trials_run(e, &set, err);
+    bool by_budget = code == ORCH_E_BUDGET;
+    if (by_budget) {
+        err_clear(err);
+    } else {
+        TRY(code);
+    }
     struct finish f = {.kind = "eval",
-                       .stop_reason = "evaluated",
+                       .stop_reason = by_budget ? "budget" : "evaluated",
                        .adapter = c->selector,
                        .source_run = c->source_run != NULL ? c->source_run : "-"};
     return finish_run(e, &f, ret_status, err);

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "config/confinement.h"
 #include "orchestrator/batch.h"
+#include "orchestrator/budget.h"
 #include "orchestrator/built.h"
 #include "orchestrator/control_loop.h"
 #include "orchestrator/readable.h"
@@ -28,6 +29,7 @@
 #include <unistd.h>
 
 #define TICK_MS 100
+#define BUDGET_TICKS 50 /* a runner that is killed loses at most so much of its time */
 
 /* ------------------------------------------------------------------ loading */
 
@@ -370,6 +372,10 @@ static void on_tick(uv_timer_t *timer)
     struct engine *e = timer->data;
     progress_tick(e->progress);
     print_events(e);
+    struct orch_err ignored = ERR_INIT; /* the next word of the record's own says what is wrong with it */
+    if (++e->ticks % BUDGET_TICKS == 0 && e->record != NULL && e->lock != NULL) {
+        (void)!budget_keep(e, &ignored);
+    }
 }
 
 static void start_loop(struct engine *e)
@@ -430,6 +436,7 @@ int engine_adopt(struct engine *e, const char *run_id, struct orch_err *err)
     e->run_id = xstrdup(run_id);
     TRY(open_parts(e, RECORD_WRITE, err));
     TRY(engine_whole(e, err));
+    TRY(budget_open(e, err));
     start_loop(e);
     TRY(start_record(e, err));
     int64_t head = 0;

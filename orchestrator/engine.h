@@ -81,6 +81,9 @@ struct engine {
     bool loop_ready;
     int64_t events_seen; /* --json: printed up to this one */
     int64_t began_ns;
+    int64_t active_before_ns; /* earlier starts of this run */
+    int64_t calls; /* calls of all roles, over all starts; a trial is charged with all of its own when it begins */
+    int64_t ticks;
     json_t *trouble; /* findings of this process for the summary: array of text */
 };
 

@@ -188,6 +188,7 @@ static int run_call(struct engine *e, const struct sandbox_spec *spec, const str
     call_note_asked(note, spec);
     struct role_call_plan plan = {
         .spec = spec, .call = call, .fetches = fetches, .fetch_count = n, .ended = call_ended, .arg = w};
+    e->calls++;
     TRY(role_call_start(e->environment, &plan, &s.running, err));
     int code = call_note_started(e, note, err);
     s.timer.data = &s;

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "orchestrator/budget.h"
 #include "orchestrator/row_json.h"
 #include "orchestrator/table.h"
 #include "state/durable.h"
@@ -263,6 +264,7 @@ static int exit_status(const struct engine *e, const struct finish *f, const jso
 
 int finish_run(struct engine *e, const struct finish *f, int *ret_status, struct orch_err *err)
 {
+    TRY(budget_keep(e, err));
     TRY(engine_settle(e, err));
     AUTO_JSON json_t *summary = NULL;
     TRY(make_summary(e, f, &summary, err));
@@ -289,6 +291,7 @@ void finish_stopped(struct engine *e, const struct orch_err *why)
         return;
     }
     struct orch_err ignored = ERR_INIT; /* the reason that is told is `why` */
+    (void)!budget_keep(e, &ignored);
     (void)!record_meta_set(e->record, "outcome", err_name(why->code), NULL, &ignored);
     (void)!record_meta_set(e->record, "state", "stopped", RECORD_FSYNC(NULL, NULL), &ignored);
     (void)!engine_settle(e, &ignored);

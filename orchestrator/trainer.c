@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/rng.h"
+#include "orchestrator/budget.h"
 #include "orchestrator/evolve.h"
 #include "state/durable.h"
 
@@ -358,6 +359,7 @@ static int step_evolver(struct trainer *t, const struct evolve_step *s, json_t *
     if (t->e->config->evolver.agent == CONFIG_AGENT_NOP) {
         json_set_str(data, "evolver", "none");
     } else {
+        TRY(budget_check(t->e, 1, err));
         struct evolve_result r;
         TRY(evolve_call(t->e, s, &r, err));
         json_set_str(data, "evolver", r.ok ? "ok" : "failed");
@@ -512,6 +514,7 @@ static int run_step(struct trainer *t, int64_t step, struct orch_err *err)
         remember(t, step, f.data);
         return 0;
     }
+    TRY(budget_check(t->e, 1, err));
     if (!f.exists) {
         TRY(plan_step(t, step, err));
         f.state = STEP_PLANNED;
@@ -540,18 +543,6 @@ static int run_step(struct trainer *t, int64_t step, struct orch_err *err)
 }
 
 /* ------------------------------------------------------------------ the run */
-
-static int budget_left(struct trainer *t, bool *ret_stop, struct orch_err *err)
-{
-    const struct run_config *c = t->e->config;
-    int64_t calls = 0;
-    struct call_usage usage;
-    TRY(record_usage(t->e->record, -1, &calls, &usage, err));
-    bool over_calls = c->budget.calls >= 0 && calls >= c->budget.calls;
-    bool over_wall = c->budget.wall_ns >= 0 && clock_mono_ns(&t->e->clock) - t->e->began_ns >= c->budget.wall_ns;
-    *ret_stop = over_calls || over_wall;
-    return 0;
-}
 
 struct best {
     int64_t version;
@@ -592,13 +583,13 @@ static int train(struct trainer *t, struct trainer_end *ret, struct orch_err *er
     *ret = (struct trainer_end){.stop_reason = "steps"};
     for (int64_t step = 1; step <= trainer_steps(t->e); step++) {
         TRY(engine_check(t->e, err));
-        bool stop = false;
-        TRY(budget_left(t, &stop, err));
-        if (stop) {
+        int code = run_step(t, step, err);
+        if (code == ORCH_E_BUDGET) { /* the step goes on with a larger one */
+            err_clear(err);
             ret->stop_reason = "budget";
             break;
         }
-        TRY(run_step(t, step, err));
+        TRY(code);
         ret->steps = step;
         if (t->validates && patience > 0 && t->since_best >= patience) {
             ret->stop_reason = "patience";

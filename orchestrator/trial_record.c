@@ -57,6 +57,7 @@ void call_note_asked(struct call_note *n, const struct sandbox_spec *spec)
 
 int call_note_started(struct engine *e, struct call_note *n, struct orch_err *err)
 {
+    n->started = true;
     TRY(record_call_phase(e->record, n->call, PHASE_STARTED, NULL, NULL, err));
     return fault_point(FAULT_CALL_STARTED, err);
 }
@@ -146,7 +147,7 @@ static enum exit_kind exit_of(const struct call_note *n)
         [CALL_SIGNALLED] = EXIT_SIGNALLED,
         [CALL_LIMIT] = EXIT_LIMIT,
     };
-    return n->reached ? kinds[n->end.end] : EXIT_LOST;
+    return n->reached ? kinds[n->end.end] : n->started ? EXIT_LOST : EXIT_UNKNOWN;
 }
 
 int call_note_settle(struct engine *e, struct call_note *n, const char *output_tree, struct orch_err *err)

@@ -18,6 +18,7 @@ struct call_note {
     char name[64];          /* of the sandbox at its environment: "task-17" */
     json_t *asked;          /* the spec, contents of files left out */
     char *grade;            /* what it really had; NULL before the checks */
+    bool started;           /* its sandbox was asked for */
     bool reached;           /* the call came to an end that is known */
     struct call_result end; /* of backends/environment.h, moved out of the outcome */
     char limit[32];

@@ -581,11 +581,15 @@ static bool usage_row(sqlite3_stmt *s, void *arg, int *r, struct orch_err *err)
     return false;
 }
 
+/* Not those that were planned ahead and called off. */
+#define STARTED "phase NOT IN ('planned', 'intent') AND NOT (phase = 'settled' AND exit = 'unknown')"
+
 int record_usage(struct record *rec, int call_kind, int64_t *ret_calls, struct call_usage *ret, struct orch_err *err)
 {
     AUTO_QUERY struct query q;
     struct usage_sum u = {0};
-    query_init(&q, "SELECT count(*), total(max(wall_ns,0)), total(max(cpu_ns,0)), max(rss_bytes), sum(requests),"
+    query_init(&q, "SELECT count(*) FILTER (WHERE " STARTED "), total(max(wall_ns,0)), "
+                   "total(max(cpu_ns,0)), max(rss_bytes), sum(requests),"
                    "sum(tokens_in), sum(tokens_out), sum(tokens_cached), total(usd),"
                    "count(*) FILTER (WHERE usd IS NULL AND requests > 0) FROM calls");
     if (call_kind >= 0) {
@@ -641,7 +645,8 @@ int record_failed_calls(struct record *rec, bool (*each)(void *arg, const struct
     AUTO_QUERY struct query q;
     query_init(&q, "SELECT kind, count(*), sum(exit <> 'exited' OR code <> 0),"
                    "min(id) FILTER (WHERE exit <> 'exited' OR code <> 0)"
-                   " FROM calls WHERE phase = 'settled' GROUP BY kind HAVING sum(exit <> 'exited' OR code <> 0) > 0"
+                   " FROM calls WHERE phase = 'settled' AND exit <> 'unknown'"
+                   " GROUP BY kind HAVING sum(exit <> 'exited' OR code <> 0) > 0"
                    " ORDER BY kind");
     return run(rec, &q, failed_row, &(struct failed_each){each, arg}, err);
 }

@@ -545,7 +545,7 @@ static int read_request(struct node_call *c, const json_t *request, struct orch_
         }
         c->argv = strv_append(c->argv, word);
     }
-    if (strv_len(c->argv) == 0 || c->argv[0][0] == '\0') {
+    if (c->argv == NULL || c->argv[0] == NULL || c->argv[0][0] == '\0') {
         return err_set(err, ORCH_E_CONFIG, "argv: no program");
     }
     c->cwd = xstrdup(json_get_str(request, "cwd", sb->spec.cwd));

@@ -179,3 +179,29 @@ if need root; then
     chown -R 12345:12345 "$WORK/tiny" "$WORK/home" "$WORK/tmp"
     locked "as an ordinary user" setpriv --reuid=12345 --regid=12345 --clear-groups "$WORK/programs/orchestrator/orch"
 fi
+
+# ---------------------------------------------------------------- budgets bind within a step
+
+cd "$WORK" && rm -rf tiny && copy_example tiny
+expect_exit "an unbroken run of one step of three" 0 "$ORCH" run run.yaml data.step_size=3
+"$ORCH" export latest --format json --normalize >"$WORK/unbroken.json"
+rm -rf .state
+calls() { "$ORCH" show latest --json | python3 -c 'import json,sys; print([u["calls"] for u in json.load(sys.stdin)["usage"] if u["kind"] == "all"][0])'; }
+expect_exit "five calls are not enough" 5 "$ORCH" run run.yaml data.step_size=3 budget.calls=5
+expect_equal "two trials ran, and no call over the budget" 4 "$(calls)"
+expect_exit "the state says stopped" 0 "$ORCH" runs
+expect_stdout "by the budget" 'stopped +budget'
+expect_exit "one more is enough for the trials" 5 "$ORCH" run run.yaml data.step_size=3 budget.calls=6
+expect_equal "but not for the evolver" 6 "$(calls)"
+expect_exit "with more it goes on" 0 "$ORCH" run run.yaml data.step_size=3 budget.calls=100
+"$ORCH" export latest --format json --normalize >"$WORK/resumed.json"
+check "to the same end" cmp "$WORK/unbroken.json" "$WORK/resumed.json"
+expect_exit "an evaluation has one too" 5 "$ORCH" eval run.yaml --adapter none --repeats 3 budget.calls=3
+expect_stdout "and says what was not run" 'planned 3, scored 1, .* not run 2'
+expect_exit "and goes on" 0 "$ORCH" eval run.yaml --adapter none --repeats 3
+printf '#!/bin/sh\nsleep 1\n' >naps && chmod +x naps
+expect_exit "time is counted within a step" 5 "$ORCH" run run.yaml --new data.step_size=3 task.concurrency=1 'task.command=[./naps]' budget.wall=1s
+expect_stdout "trials that ran are kept" 'planned 3, scored 1, .* not run 2'
+expect_exit "time of earlier starts counts" 5 "$ORCH" run run.yaml data.step_size=3 task.concurrency=1 'task.command=[./naps]' budget.wall=1s
+expect_stdout "so nothing more ran" 'planned 3, scored 1, .* not run 2'
+expect_exit "a larger one goes on" 0 "$ORCH" run run.yaml data.step_size=3 task.concurrency=1 'task.command=[./naps]' budget.wall=1h
