@@ -243,6 +243,11 @@ int handoff_scan(int source_dirfd, const struct handoff_limits *limits, struct h
     return handoff_walk(source_dirfd, limits, &sink, ret_report, err);
 }
 
+bool handoff_reason_drops(enum handoff_reason reason)
+{
+    return reason != HANDOFF_SETID && reason != HANDOFF_HARDLINK && reason != HANDOFF_ODD_NAME;
+}
+
 const char *handoff_reason_name(enum handoff_reason reason)
 {
     static const char *const names[HANDOFF_REASON_COUNT] = {

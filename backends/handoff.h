@@ -58,6 +58,7 @@ enum handoff_reason {
     HANDOFF_REASON_COUNT
 };
 const char *handoff_reason_name(enum handoff_reason reason); /* "link-out" */
+bool handoff_reason_drops(enum handoff_reason reason);       /* whether such an entry does not pass */
 
 struct handoff_note {
     enum handoff_reason reason;

@@ -176,6 +176,7 @@ struct stored {
     int code;
     bool settled;
     char stream[2][DIGEST_TEXT_MAX]; /* "" when there is none */
+    char left_out[300];              /* what the handoff of its output left out; "" for nothing */
 };
 
 struct outputs {
@@ -191,6 +192,21 @@ struct outputs {
 
 static const char *const stream_names[] = {"stdout", "stderr"};
 
+static void tell_left_out(const char *data, char *out, size_t size)
+{
+    AUTO_JSON json_t *o = data != NULL ? json_loads(data, 0, NULL) : NULL;
+    const json_t *first = json_array_get(json_get(o, "first"), 0);
+    if (first == NULL) {
+        return;
+    }
+    const char *path = json_get_str(first, "path", "");
+    AUTO_BUF struct buf shown;
+    buf_init(&shown, BUF_MAX_LINE);
+    buf_escaped(&shown, path, strlen(path), false);
+    (void)snprintf(out, size, "left out of its output: %lld, first %.200s (%s)",
+                   (long long)json_get_int(o, "left_out", 0), shown.data, json_get_str(first, "reason", ""));
+}
+
 static bool keep_call(void *arg, const struct call_row *row)
 {
     struct outputs *o = arg;
@@ -205,6 +221,7 @@ static bool keep_call(void *arg, const struct call_row *row)
         .code = row->result.code,
         .settled = row->phase == PHASE_SETTLED,
     };
+    tell_left_out(row->result.data, s.left_out, sizeof s.left_out);
     const char *digests[] = {row->result.stdout_digest, row->result.stderr_digest};
     for (size_t i = 0; i < ARRAY_LEN(digests); i++) {
         (void)snprintf(s.stream[i], sizeof s.stream[i], "%s", digests[i] != NULL ? digests[i] : "");
@@ -294,6 +311,7 @@ static int show_call(struct outputs *o, const struct stored *s, struct orch_err 
         json_set_flag(item, "settled", s->settled);
         json_set_str(item, "exit", exit_kind_text(s->exit));
         json_set_int(item, "code", s->code);
+        json_set_str(item, "left_out", s->left_out[0] != '\0' ? s->left_out : NULL);
     } else if (!o->raw) {
         const char *how = s->settled ? exit_kind_text(s->exit) : "not settled";
         verb_print(o->call, "=== call %" PRId64 ": %s, incarnation %" PRId64 ", %s", s->call, call_kind_text(s->kind),
@@ -302,6 +320,9 @@ static int show_call(struct outputs *o, const struct stored *s, struct orch_err 
             verb_print(o->call, " %d", s->code);
         }
         verb_print(o->call, "\n");
+        if (s->left_out[0] != '\0') {
+            verb_print(o->call, "--- %s\n", s->left_out);
+        }
     }
     bool only_stderr = verb_flag(o->call, "stderr");
     bool only_stdout = verb_flag(o->call, "stdout");

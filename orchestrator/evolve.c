@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/rng.h"
+#include "orchestrator/row_json.h"
 #include "orchestrator/trial_record.h"
 #include "roles/material.h"
 #include "roles/role_call.h"
@@ -85,7 +86,7 @@ static bool add_step(void *arg, const struct step_row *row)
     json_set_str(o, "outcome", row->outcome);
     json_set_int(o, "version", row->version);
     json_t *data = row->data != NULL ? json_loads(row->data, 0, NULL) : NULL;
-    json_set_str(o, "reason", json_get_str(data, "reason", NULL));
+    json_set_str(o, "reason", row_json_step_reason(data));
     json_set_take(o, "mean_score",
                   json_is_number(json_get(data, "mean_score")) ? json_incref(json_get(data, "mean_score"))
                                                                : json_null());
@@ -306,6 +307,23 @@ static int64_t evolver_seed(const struct engine *e, int64_t step)
     return (int64_t)(rng_next(&r) >> 12);
 }
 
+/* Links and special files never pass; whoever reads on must not wonder. Owned; NULL: everything passed. */
+static char *left_out_text(const struct handoff_report *r)
+{
+    if (r->dropped == 0) {
+        return NULL;
+    }
+    size_t i = 0;
+    while (i + 1 < r->note_count && !handoff_reason_drops(r->notes[i].reason)) {
+        i++;
+    }
+    AUTO_BUF struct buf path;
+    buf_init(&path, BUF_MAX_LINE);
+    buf_escaped(&path, r->notes[i].path, strlen(r->notes[i].path), false);
+    return xasprintf("left out of its candidate: %llu, first %s (%s)", (unsigned long long)r->dropped, path.data,
+                     handoff_reason_name(r->notes[i].reason));
+}
+
 struct fetched { /* fresh directories for what the evolver leaves */
     char *adapter;
     char *state;
@@ -358,6 +376,7 @@ static int attempt(struct engine *e, const struct evolve_step *s, const struct e
     };
     struct call_wait w;
     TRY(run_call(e, &spec, &call, fetches, 2, &note, &w, err));
+    call_note_left_out(&note, &fetches[0].report);
     TRY(keep_and_settle(e, &note, err));
     TRY(engine_check(e, err));
     if (w.outcome.code < 0) {
@@ -366,11 +385,7 @@ static int attempt(struct engine *e, const struct evolve_step *s, const struct e
         return err_wrap(err, "evolver of step %lld", (long long)s->step);
     }
     ret->reason = evolver_failure(&note, &fetches[0], &fetches[1]);
-    if (fetches[0].report.dropped > 0) { /* links and special files never pass; whoever reads on must not wonder */
-        progress_line(e->progress, "step %lld: %llu entries of the candidate were dropped, first: %s",
-                      (long long)s->step, (unsigned long long)fetches[0].report.dropped,
-                      handoff_reason_name(fetches[0].report.notes[0].reason));
-    }
+    ret->left_out = left_out_text(&fetches[0].report);
     if (ret->reason == NULL) {
         const int left[] = {f.adapter_fd, f.state_fd};
         TRY(refuse_keys(e, left, ARRAY_LEN(left), &ret->reason, err));

@@ -21,8 +21,9 @@ struct evolve_step {
 };
 
 struct evolve_result {
-    bool ok;      /* the evolver exited 0 and left a candidate */
-    char *reason; /* why not; owned, NULL when ok */
+    bool ok;        /* the evolver exited 0 and left a candidate */
+    char *reason;   /* why not; owned, NULL when ok */
+    char *left_out; /* what of its candidate did not pass the handoff; owned, NULL: nothing */
 };
 
 /* Writes the material, runs the evolver (infrastructure errors are repeated as trials are), keeps what it left.

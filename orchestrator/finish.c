@@ -170,7 +170,7 @@ static void fill_table(struct table *t, const json_t *summary)
         table_score(t, known, json_get_num(data, "mean_score", 0));
         table_text(t, json_get_str(row, "outcome", ""));
         table_int(t, json_get_int(row, "new_version", 0));
-        table_text(t, json_get_str(data, "reason", ""));
+        table_text(t, row_json_step_reason(data));
     }
 }
 

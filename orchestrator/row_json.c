@@ -117,6 +117,12 @@ json_t *row_json_call(const struct call_row *row)
     return o;
 }
 
+const char *row_json_step_reason(const json_t *data)
+{
+    const char *left_out = json_get_str(data, "left_out", NULL);
+    return json_get_str(data, "reason", left_out);
+}
+
 json_t *row_json_step(const struct step_row *row)
 {
     json_t *o = json_object();

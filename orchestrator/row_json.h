@@ -8,6 +8,8 @@
 
 json_t *row_json_trial(const struct trial_row *row, bool whole); /* whole: metrics, feedback, evidence too */
 json_t *row_json_call(const struct call_row *row);
+/* Why a step ended as it did, or what was left out of its candidate, from its data; borrowed, NULL: nothing to say. */
+const char *row_json_step_reason(const json_t *data);
 json_t *row_json_step(const struct step_row *row);
 json_t *row_json_version(const struct version_add *row, int64_t added_ns);
 json_t *row_json_event(const struct event_row *row);

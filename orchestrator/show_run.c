@@ -173,7 +173,7 @@ static bool keep_step(void *arg, const struct step_row *row)
         table_text(o->steps, NULL);
     }
     AUTO_JSON json_t *data = row_json_value(row->data);
-    table_text(o->steps, json_get_str(data, "reason", ""));
+    table_text(o->steps, row_json_step_reason(data));
     json_t *step = row_json_step(row);
     json_set_take(step, "counts", row_json_counts(&c));
     json_add_take(o->json_steps, step);

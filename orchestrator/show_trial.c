@@ -124,6 +124,26 @@ static void print_block(const struct verb_call *call, const char *label, const c
     }
 }
 
+/* In the unit of the reason; a cap of the handoff only says that it was met. */
+static void print_reached(const struct verb_call *call, const struct trial_result *r)
+{
+    static const char *const counts[] = {"processes", "entries", "depth", "path"};
+    if (r->reason == NULL || r->reason_limit <= 0 || r->reason_value < 0) {
+        return;
+    }
+    if (strcmp(r->reason, "timeout") == 0 || strcmp(r->reason, "cpu") == 0) {
+        verb_print(call, "%-12s %.2f s of %.2f s\n", "reached", r->reason_value / 1e9, r->reason_limit / 1e9);
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+        if (strcmp(r->reason, counts[i]) == 0) {
+            verb_print(call, "%-12s %.0f of %.0f\n", "reached", r->reason_value, r->reason_limit);
+            return;
+        }
+    }
+    verb_print(call, "%-12s %.1f MiB of %.1f MiB\n", "reached", r->reason_value / 1048576, r->reason_limit / 1048576);
+}
+
 static void print_trial(const struct verb_call *call, const struct trial_row *row)
 {
     const struct trial_result *r = &row->result;
@@ -143,9 +163,7 @@ static void print_trial(const struct verb_call *call, const struct trial_row *ro
     }
     show_fact(call, "reason", r->reason);
     show_fact(call, "why", r->reason_text);
-    if (r->reason_limit > 0) {
-        verb_print(call, "%-12s %.6g of %.6g\n", "reached", r->reason_value, r->reason_limit);
-    }
+    print_reached(call, r);
     show_fact(call, "grade", r->grade);
     if (row->phase == PHASE_SETTLED) {
         show_fact(call, "took", clock_duration(r->elapsed_ns, text));

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "orchestrator/budget.h"
 #include "orchestrator/evolve.h"
+#include "orchestrator/row_json.h"
 #include "state/durable.h"
 
 #include <fcntl.h>
@@ -364,7 +365,11 @@ static int step_evolver(struct trainer *t, const struct evolve_step *s, json_t *
         TRY(evolve_call(t->e, s, &r, err));
         json_set_str(data, "evolver", r.ok ? "ok" : "failed");
         json_set_str(data, "reason", r.reason);
+        if (r.left_out != NULL) {
+            json_set_str(data, "left_out", r.left_out);
+        }
         free(r.reason);
+        free(r.left_out);
     }
     TRY(set_state(t, s->step, STEP_CHECK, data, err));
     return fault_point(FAULT_STEP_EVOLVER, err);
@@ -498,7 +503,7 @@ static int settle_step(struct trainer *t, int64_t step, json_t *data, struct orc
     AUTO_FREE char *text = json_canonical(data);
     TRY(record_step_settle(t->e->record, step, outcome, t->current.number, text, RECORD_FSYNC(NULL, NULL), err));
     TRY(engine_settle(t->e, err));
-    const char *reason = json_get_str(data, "reason", NULL);
+    const char *reason = row_json_step_reason(data);
     progress_line(t->e->progress, "step %lld: %s, version %lld%s%s", (long long)step, outcome,
                   (long long)t->current.number, reason != NULL ? ": " : "", reason != NULL ? reason : "");
     remember(t, step, data);

@@ -409,6 +409,7 @@ static void task_ended(struct role_call_outcome *o, void *arg)
         infrastructure(t, "collect", &t->fetch.err);
         return;
     }
+    call_note_left_out(&t->call, &t->fetch.report);
     if (t->fetch.err.code == ORCH_E_LIMIT && !t->limited) {
         t->limited = true;
         note_handoff_cap(t);

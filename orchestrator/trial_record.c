@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LEFT_OUT_NAMED 8 /* entries by name; the rest is counted */
+
 int call_note_plan(struct engine *e, struct call_note *n, enum call_kind kind, int64_t trial, int64_t incarnation,
                    int64_t step, struct orch_err *err)
 {
@@ -117,6 +119,29 @@ int call_note_ended(struct engine *e, struct call_note *n, struct role_call_outc
     return n->reached ? record_call_phase(e->record, n->call, PHASE_EXITED, NULL, NULL, err) : 0;
 }
 
+void call_note_left_out(struct call_note *n, const struct handoff_report *report)
+{
+    if (report->dropped == 0) {
+        return;
+    }
+    AUTO_JSON json_t *o = json_object();
+    json_set_int(o, "left_out", (int64_t)report->dropped);
+    json_t *list = json_array();
+    json_set_take(o, "first", list);
+    for (size_t i = 0; i < report->note_count && json_array_size(list) < LEFT_OUT_NAMED; i++) {
+        const struct handoff_note *note = &report->notes[i];
+        if (!handoff_reason_drops(note->reason)) {
+            continue;
+        }
+        json_t *entry = json_object();
+        json_set_text(entry, "path", note->path, strlen(note->path));
+        json_set_str(entry, "reason", handoff_reason_name(note->reason));
+        json_add_take(list, entry);
+    }
+    free(n->left_out);
+    n->left_out = json_canonical(o);
+}
+
 /* Head, a line that says what is missing, tail: one object a stream. */
 static int keep_capture(struct engine *e, const struct capture *c, struct kept *ret, struct orch_err *err)
 {
@@ -164,6 +189,7 @@ int call_note_settle(struct engine *e, struct call_note *n, const char *output_t
         .reason = n->limit[0] != '\0' ? n->limit : NULL,
         .grade = n->grade,
         .output_tree = output_tree,
+        .data = n->left_out,
         .stdout_digest = n->out.digest[0] != '\0' ? n->out.digest : NULL,
         .stderr_digest = n->errout.digest[0] != '\0' ? n->errout.digest : NULL,
         .usage = {.wall_ns = n->reached ? n->end.wall_ns : -1,
@@ -178,6 +204,7 @@ void call_note_done(struct call_note *n)
 {
     json_decref(n->asked);
     free(n->grade);
+    free(n->left_out);
     call_result_done(&n->end);
     *n = (struct call_note){0};
 }

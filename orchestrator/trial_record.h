@@ -24,6 +24,7 @@ struct call_note {
     char limit[32];
     int64_t limit_value;
     int64_t limit_reached;
+    char *left_out; /* JSON: entries of what it left that did not pass; NULL: none */
     struct kept out;
     struct kept errout;
 };
@@ -38,6 +39,8 @@ MUST_USE int call_note_started(struct engine *e, struct call_note *n, struct orc
 MUST_USE int call_note_ended(struct engine *e, struct call_note *n, struct role_call_outcome *o, struct orch_err *err);
 /* A limit that was seen outside the sandbox (a cap of the handoff). */
 void call_note_limit(struct call_note *n, const char *limit, int64_t value, int64_t reached);
+/* What the handoff of its output left out, for the record: links, special files, what nobody could read. */
+void call_note_left_out(struct call_note *n, const struct handoff_report *report);
 /* Keeps the captured output. Worker thread. */
 MUST_USE int call_note_keep(struct engine *e, struct call_note *n, struct orch_err *err);
 /* settled, from wherever it stands. `output_tree` may be NULL. */

@@ -435,7 +435,8 @@ MUST_USE int record_counts(struct record *rec, const struct trial_filter *filter
 /* The same over everything that matches. */
 MUST_USE int record_total(struct record *rec, const struct trial_filter *filter, struct trial_counts *ret,
                           struct orch_err *err);
-/* Started calls, and the sum of usage, by call kind (kind -1: all); usd_known only if every call with requests is priced. */
+/* Started calls, and the sum of usage, by call kind (kind -1: all); usd_known only if every call with requests is
+ * priced. */
 MUST_USE int record_usage(struct record *rec, int call_kind, int64_t *ret_calls, struct call_usage *ret,
                           struct orch_err *err);
 struct failed_calls { /* settled calls of one kind of which some did not exit with 0 */

@@ -205,3 +205,20 @@ expect_stdout "trials that ran are kept" 'planned 3, scored 1, .* not run 2'
 expect_exit "time of earlier starts counts" 5 "$ORCH" run run.yaml data.step_size=3 task.concurrency=1 'task.command=[./naps]' budget.wall=1s
 expect_stdout "so nothing more ran" 'planned 3, scored 1, .* not run 2'
 expect_exit "a larger one goes on" 0 "$ORCH" run run.yaml data.step_size=3 task.concurrency=1 'task.command=[./naps]' budget.wall=1h
+
+# ---------------------------------------------------------------- what did not pass is told
+
+rm -rf .state
+printf '#!/bin/sh\nrm /w/adapter/endings.txt; ln -s /etc/passwd /w/adapter/endings.txt\n' >links && chmod +x links
+printf '#!/bin/sh\nmkfifo /w/output/pipe; ln -s /etc/passwd /w/output/link\n' >odd-output && chmod +x odd-output
+expect_exit "an evolver that puts a link in a file's place" 0 "$ORCH" run run.yaml 'evolver.command=[./links]' 'task.command=[./odd-output]'
+expect_stdout "hears of it in the table of steps" 'left out of its candidate: 1, first endings\.txt \(link'
+run_cmd "$ORCH" export latest --format json --calls
+call=$(json_get '[c["id"] for c in d["calls"] if c["kind"] == "task"][0]')
+expect_exit "so does who looks at a task's call" 0 "$ORCH" logs latest --call "$call"
+expect_stdout "with the first of them" 'left out of its output: 2, first (link|pipe) \((link|link-out|special)\)'
+printf '#!/bin/sh\nexec sleep 30\n' >slow && chmod +x slow
+expect_exit "a trial that met its time limit" 0 "$ORCH" eval run.yaml --adapter none 'task.command=[./slow]' task.timeout=1s
+trial=$("$ORCH" show latest --trials --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["trials"][0]["task"])')
+expect_exit "is shown" 0 "$ORCH" show latest "$trial"
+expect_stdout "in seconds" 'reached +[01]\.[0-9]+ s of 1\.00 s'
