@@ -125,8 +125,8 @@ void demo_fill(struct demo *d)
     struct trial_result limited = {.kind = RESULT_LIMIT,
                                    .reason = "timeout",
                                    .reason_text = "took too long",
-                                   .reason_value = 10.5,
-                                   .reason_limit = 10,
+                                   .reason_value = 10.5e9,
+                                   .reason_limit = 10e9,
                                    .grade = "confined"};
     good(record_trial_settle(d->record, 2, &limited, NULL, &err));
     add_versions(d);

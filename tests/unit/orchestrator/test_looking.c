@@ -116,7 +116,7 @@ Test(looking, show_of_trials_and_of_one_trial)
         no_control(one.out);
         AUTO_OUTCOME struct outcome limited = VERB(&d, "show", "latest", "2");
         has(limited.out, "timeout");
-        has(limited.out, "10.5 of 10");
+        has(limited.out, "10.50 s of 10.00 s");
         AUTO_OUTCOME struct outcome json = VERB(&d, "show", "latest", "2", "--json");
         AUTO_JSON json_t *value = parse(&json);
         cr_assert(json_is_null(json_get(json_get(value, "trial"), "score")), "no score is not zero");
