@@ -47,7 +47,7 @@ enum err_class {
     X(LIMIT, 1, ERR_PERMANENT, "")                                                                                     \
     X(HOSTILE, 1, ERR_PERMANENT, "")                                                                                   \
     X(PROTOCOL, 1, ERR_RETRY, "")                                                                                      \
-    X(LOST, 1, ERR_UNKNOWN, "")                                                                                        \
+    X(LOST, 1, ERR_UNKNOWN, "run the same command to go on: what was done is kept")                                    \
     X(INTERNAL, 1, ERR_BUG, "this is a bug in orch: please report it with the whole message")
 
 /* Codes are negative so that `< 0` tests for failure. */

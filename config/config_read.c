@@ -63,6 +63,9 @@ static char *children_text(const struct config_table *table, const char *group)
     AUTO_BUF struct buf b;
     buf_init(&b, BUF_MAX_LINE);
     buf_str(&b, "one of ");
+    if (strv_len(list) == 0) {
+        buf_str(&b, "(none here)");
+    }
     for (size_t i = 0; i < strv_len(list); i++) {
         buf_fmt(&b, "%s%s", i == 0 ? "" : ", ", list[i]);
     }

@@ -306,6 +306,9 @@ struct splitting {
 static const char *nearest_id(struct splitting *s, const char *id)
 {
     const struct tasks *t = s->tasks;
+    if (strlen(id) > TASKS_ID_BYTES_MAX) {
+        return NULL; /* no id of ours is near: not worth the search */
+    }
     AUTO_FREE char *folded = tasks_id_folded(id);
     size_t alike = (size_t)(uintptr_t)map_get(t->by_folded_id, folded);
     if (alike > 0) {

@@ -52,8 +52,9 @@ static int drift(struct engine *e, const char *run_id, struct orch_err *err)
             fprintf(stderr, "  and %zu more\n", d.more);
         }
     }
-    return err_set(err, ORCH_E_DRIFT, "%zu field%s differ from run %s, first: %s", d.count + d.more,
-                   d.count + d.more == 1 ? "" : "s", run_id, d.count > 0 ? d.items[0].path : "fingerprint");
+    return err_set(err, ORCH_E_DRIFT, "%zu field%s from run %s, first: %s", d.count + d.more,
+                   d.count + d.more == 1 ? " differs" : "s differ", run_id,
+                   d.count > 0 ? d.items[0].path : "fingerprint");
 }
 
 int find_run_compare(struct engine *e, const char *run_id, struct orch_err *err)
