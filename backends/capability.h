@@ -13,9 +13,13 @@
 #include <stddef.h>
 
 enum capability {
-    CAPABILITY_READ_ONLY, /* read-only paths */
-    CAPABILITY_HIDDEN,    /* hidden paths */
-    CAPABILITY_MEMORY,    /* limits */
+    CAPABILITY_READ_ONLY,     /* read-only paths */
+    CAPABILITY_HIDDEN,        /* hidden paths */
+    CAPABILITY_OWN_PATHS,     /* things appear where the spec says, such as /w, not where the machine has them */
+    CAPABILITY_PRIVATE_TMP,   /* a /tmp and a home of its own, sized */
+    CAPABILITY_ABSENT,        /* what was not granted does not exist: no name, size or mode of it is seen or changed */
+    CAPABILITY_OWN_PROCESSES, /* the machine's processes are not seen */
+    CAPABILITY_MEMORY,        /* limits */
     CAPABILITY_PROCESSES,
     CAPABILITY_FILE,
     CAPABILITY_CPU,

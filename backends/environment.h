@@ -125,7 +125,7 @@ MUST_USE int environment_put(struct environment *env, const char *dir, put_cb cb
 
 struct sandbox_opened {
     struct orch_err err;    /* a failed check is ORCH_E_UNAVAILABLE: nothing ran in it */
-    const char *mechanism;  /* "namespaces", "bubblewrap" */
+    const char *mechanism;  /* "namespaces", "bubblewrap", "landlock" */
     const char *version;    /* of the mechanism's program */
     const char *grade;      /* "confined", … */
     uint32_t uid;           /* host uid of its processes */

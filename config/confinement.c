@@ -113,11 +113,6 @@ int confinement_choose(const struct operator_config *config, const struct confin
     if (request->off) {
         return refuse_off(config, request->word, err);
     }
-    if (request->mechanism == CONFIG_MECHANISM_LANDLOCK) {
-        return err_set(err, ORCH_E_UNAVAILABLE,
-                       CONFINEMENT_VARIABLE "=landlock: this mechanism is not built yet; write auto, bwrap or "
-                                            "namespaces");
-    }
     bool by_variable = request->mechanism != CONFIG_MECHANISM_AUTO && !(asked_wins && asked != CONFIG_MECHANISM_AUTO);
     int chosen = by_variable ? request->mechanism : asked;
     int least = config->confinement.mechanism;

@@ -3,7 +3,7 @@
  * Who decides how confinement is had: the operator config, then the two variables of the caller's environment, then
  * the run config.
  *
- *   ORCH_AGENT_SANDBOX        auto: as if not set; bwrap, namespaces: that mechanism; landlock: not built yet;
+ *   ORCH_AGENT_SANDBOX        auto: as if not set; bwrap, namespaces, landlock: that mechanism;
  *                             0, false, off, no: no confinement, where the operator config says `required: false`
  *   ORCH_AGENT_SANDBOX_ALLOW  PATH:PATH…: further paths of this machine that every sandbox on it may read
  *
@@ -35,8 +35,7 @@ void confinement_request_done(struct confinement_request *r); /* accepts a zeroe
  * The mechanism that must be taken, enum config_mechanism. `asked` is what the run config or an option names (AUTO:
  * nothing), `asked_by` says who in messages. With `asked_wins` it goes before the variable (an option), else after it
  * (a config). What the operator requires goes before both: another one is ORCH_E_CONFIG. ORCH_E_UNAVAILABLE: `off`
- * where confinement is required, or where it is not, as running without it is not built; and a mechanism of the
- * variable that is not built.
+ * where confinement is required, or where it is not, as running without it is not built.
  */
 MUST_USE int confinement_choose(const struct operator_config *config, const struct confinement_request *request,
                                 int asked, const char *asked_by, bool asked_wins, int *ret, struct orch_err *err);

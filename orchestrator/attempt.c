@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <uv.h>
 
 #define MEMORY ((uint64_t)1 << 30) /* a limit, so that a control group is made where one can be */
@@ -63,6 +64,7 @@ static int make_work(struct try_state *t, struct orch_err *err)
         t->work = NULL;
         return code;
     }
+    (void)chmod(t->work, 0711); /* in place, sandboxes have their directories below it */
     return 0;
 }
 

@@ -39,7 +39,8 @@ ASKS(python, python_of(&c->task.access) || python_of(&c->judge.access) || python
 ASKS(shared, c->judge.mode == CONFIG_JUDGE_SHARED)
 ASKS(gates, c->judge.check_command[0] != NULL || c->judge.measure.command[0] != NULL)
 ASKS(mechanism, c->sandbox.mechanism != CONFIG_MECHANISM_AUTO && c->sandbox.mechanism != CONFIG_MECHANISM_NAMESPACES &&
-                    c->sandbox.mechanism != CONFIG_MECHANISM_BUBBLEWRAP)
+                    c->sandbox.mechanism != CONFIG_MECHANISM_BUBBLEWRAP &&
+                    c->sandbox.mechanism != CONFIG_MECHANISM_LANDLOCK)
 ASKS(hide, c->sandbox.hide[0] != NULL)
 /* as root each sandbox is another uid: they cannot share a directory of the user's yet */
 ASKS(shared_writes,

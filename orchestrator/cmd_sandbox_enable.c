@@ -186,7 +186,7 @@ static const struct verb_option options[] = {
     {"network", "MODE", "permit only these network modes (no-network, allowlist, public); repeat it, or use commas"},
     {"allow", "PATH", "let every sandbox read this path, too; repeat it for more"},
     {"on-unavailable", "WHAT", "refuse; warn and silent are refused, as they need `required: false`"},
-    {"mechanism", "NAME", "the mechanism that must enforce it: auto, namespaces or bubblewrap"},
+    {"mechanism", "NAME", "the mechanism that must enforce it: auto, namespaces, bubblewrap or landlock"},
     {"force", NULL, "write it even where confinement cannot be had; the exit status is 3 then, too"},
     {NULL, NULL, NULL},
 };

@@ -65,6 +65,18 @@ static void on_started(struct environment *env, const struct environment_result 
     s->started = true;
 }
 
+/* One line a tier, whoever asked for the mechanism. */
+static void say_not_enforced(const json_t *tiers)
+{
+    size_t i;
+    json_t *tier;
+    json_array_foreach(tiers, i, tier)
+    {
+        (void)fprintf(stderr, "orch: not enforced: %s [%s]: %s\n", json_get_str(tier, "property", ""),
+                      json_get_str(tier, "code", ""), json_get_str(tier, "note", ""));
+    }
+}
+
 static void on_opened(struct sandbox *sb, const struct sandbox_opened *o, void *arg)
 {
     struct session *s = arg;
@@ -74,6 +86,7 @@ static void on_opened(struct sandbox *sb, const struct sandbox_opened *o, void *
         return;
     }
     s->opened = true;
+    say_not_enforced(json_get(json_get(o->checks, "enforced"), "not_enforced"));
     const char *file = verb_option_value(s->call, "record");
     if (file != NULL) {
         AUTO_FREE char *text = json_pretty(o->checks);
@@ -144,7 +157,9 @@ static int read_mechanism(const struct verb_call *call, int *ret, struct orch_er
             return 0;
         }
     }
-    return name == NULL ? 0 : err_set(err, ORCH_E_USAGE, "--mechanism %.60s: auto, namespaces or bubblewrap", name);
+    return name == NULL
+               ? 0
+               : err_set(err, ORCH_E_USAGE, "--mechanism %.60s: auto, namespaces, bubblewrap or landlock", name);
 }
 
 static int choose_confinement(struct session *s, struct orch_err *err)
@@ -173,10 +188,11 @@ static int check_operator(struct session *s, struct config_findings *findings, s
 }
 
 /* In memory where that can be: it is made and removed for one command. bubblewrap starts a program from there, which
- * /dev/shm may forbid. */
+ * /dev/shm may forbid; Landlock's scratch directories have no size. */
 static const char *place_for_work(const struct session *s)
 {
-    if (access("/dev/shm", W_OK | X_OK) == 0 && s->mechanism != CONFIG_MECHANISM_BUBBLEWRAP) {
+    bool memory = s->mechanism == CONFIG_MECHANISM_AUTO || s->mechanism == CONFIG_MECHANISM_NAMESPACES;
+    if (access("/dev/shm", W_OK | X_OK) == 0 && memory) {
         return "/dev/shm";
     }
     const char *tmp = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe): before any thread */
@@ -218,6 +234,7 @@ static int make_work(struct session *s, struct orch_err *err)
     }
     s->work_lock = fd_open(s->work, O_RDONLY | O_DIRECTORY, 0, err);
     TRY(s->work_lock);
+    (void)fchmod(s->work_lock, 0711); /* in place, sandboxes have their directories below it */
     return flock(s->work_lock, LOCK_EX | LOCK_NB) < 0 ? err_errno(err, ORCH_E_IO, "lock %s", s->work) : 0;
 }
 
@@ -346,7 +363,7 @@ static int run(const struct verb_call *call)
 }
 
 static const struct verb_option options[] = {
-    {"mechanism", "NAME", "namespaces or bubblewrap (default: auto)"},
+    {"mechanism", "NAME", "namespaces, bubblewrap or landlock (default: auto, which never takes the last)"},
     {"record", "FILE", "write what was asked, enforced and checked, as JSON"},
     {NULL, NULL, NULL},
 };
@@ -361,8 +378,9 @@ const struct verb cmd_sandbox_exec = {
         "hide, network (isolated or public), env_allow, chdir and limits. What is not named does not exist inside.\n"
         "Standard input, output and error are the command's, its exit status is passed on; 125: nothing was run,\n"
         "126: not executable, 127: not found, 128+N: ended by signal N.\n"
-        "ORCH_AGENT_SANDBOX=bwrap or namespaces picks the mechanism, ORCH_AGENT_SANDBOX_ALLOW=PATH:PATH adds readable "
-        "paths.\n"
+        "ORCH_AGENT_SANDBOX=bwrap, namespaces or landlock picks the mechanism, ORCH_AGENT_SANDBOX_ALLOW=PATH:PATH "
+        "adds\n"
+        "readable paths.\n"
         "\n"
         "Examples:\n"
         "  orch sandbox exec '{}' -- sh -c 'ls /'\n"

@@ -246,7 +246,8 @@ static const struct row table[] = {
      {0},
      NULL,
      {"landlock-absent", "the kernel offers no Landlock",
-      "add landlock to `lsm=` of the kernel's command line; it is a second layer, nothing depends on it alone"}},
+      "add landlock to `lsm=` of the kernel's command line; it is a second layer, and only the mechanism landlock "
+      "depends on it alone"}},
     {STEP(CGROUP),
      {0},
      no_groups,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/engine.h"
 
+#include "backends/capability.h"
 #include "backends/handoff.h"
 #include "base/buf.h"
 #include "base/fd.h"
@@ -50,6 +51,9 @@ static int load_confinement(struct engine *e, struct orch_err *err)
     TRY(confinement_request_read(e->call->environ, &request, err));
     TRY(confinement_choose(e->operator_config, &request, e->config->sandbox.mechanism, "sandbox.mechanism", false,
                            &e->mechanism, err));
+    /* every role has its things at /w */
+    TRY(capability_require(config_environment_names[e->config->environment.kind], config_mechanism_names[e->mechanism],
+                           CAPABILITY_OWN_PATHS, NULL, err));
     e->readable = readable_paths(e->operator_config, &request);
     return 0;
 }

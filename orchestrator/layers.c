@@ -32,7 +32,9 @@ static bool by_check(const struct attempt *a, const char *name, const char *what
 {
     const json_t *check = check_of(a, name);
     if (check == NULL) {
-        *ret = xasprintf("%s was not checked", what);
+        const char *mechanism = json_get_str(enforced(a), "mechanism", "");
+        *ret = xasprintf(
+            strcmp(mechanism, "landlock") == 0 ? "%s: not with the mechanism landlock" : "%s was not checked", what);
         return false;
     }
     *ret = xasprintf("%s (%s)", what, json_get_str(check, "detail", ""));

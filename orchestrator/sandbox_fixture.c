@@ -27,6 +27,7 @@
 #define FIXTURE_DESCRIPTOR 77
 
 enum { LIMIT_PROCESSES = 64, LIMIT_NOFILE = 256 };
+#define PROGRAM_MAX ((size_t)64 << 20)
 #define LIMIT_MEMORY ((uint64_t)64 << 20)
 #define LIMIT_FILE ((uint64_t)16 << 20)
 #define LIMIT_TMP ((uint64_t)8 << 20)
@@ -45,11 +46,17 @@ static int put_file(const struct sandbox_fixture *f, const char *name, const cha
     return fchmod(fd, mode) < 0 ? err_errno(err, ORCH_E_IO, "%s", path) : 0;
 }
 
+static const char *parent_of(const struct sandbox_fixture *f)
+{
+    const char *tmp = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe): before any thread */
+    tmp = tmp != NULL && tmp[0] == '/' ? tmp : "/tmp";
+    return f->in_place && (path_is_beneath(tmp, "/tmp") || path_is_beneath(tmp, "/dev/shm")) ? "/var/tmp" : tmp;
+}
+
 static int make_files(struct sandbox_fixture *f, struct orch_err *err)
 {
     static const char *const dirs[] = {"granted", "granted/sub", "readable", "output", "secret"};
-    const char *tmp = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe): before any thread */
-    f->dir = xasprintf("%s/orch-test-XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    f->dir = xasprintf("%s/orch-test-XXXXXX", parent_of(f));
     if (mkdtemp(f->dir) == NULL || chmod(f->dir, 0755) < 0) {
         return err_errno(err, ORCH_E_IO, "make %s", f->dir);
     }
@@ -173,9 +180,9 @@ static int write_file(struct sandbox_fixture *f, struct orch_err *err)
     return 0;
 }
 
-int sandbox_fixture_make(struct sandbox_fixture *ret, struct orch_err *err)
+int sandbox_fixture_make(bool in_place, struct sandbox_fixture *ret, struct orch_err *err)
 {
-    struct sandbox_fixture f = {.sockets = {-1, -1, -1, -1}, .shared = -1, .descriptor = -1};
+    struct sandbox_fixture f = {.in_place = in_place, .sockets = {-1, -1, -1, -1}, .shared = -1, .descriptor = -1};
     int code = make_files(&f, err);
     if (code == 0) {
         const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): before any thread */
@@ -243,16 +250,34 @@ void sandbox_fixture_spec(const struct sandbox_fixture *f, const char *probe, st
     spec_grant(s, granted, granted, SPEC_RW, SPEC_DIR);
     spec_grant(s, readable, readable, SPEC_RO, SPEC_DIR);
     spec_grant(s, output, output, SPEC_RW, SPEC_DIR);
-    if (!path_is_beneath(probe, "/usr")) {
+    if (!f->in_place && !path_is_beneath(probe, "/usr")) {
         spec_grant(s, probe, probe, SPEC_RO, SPEC_FILE);
     }
-    spec_add_hide(s, hidden);
+    if (!f->in_place) {
+        spec_add_hide(s, hidden);
+    }
     spec_set_env(s, "PATH", "/usr/bin:/bin");
     spec_set_env(s, "HOME", SPEC_HOME);
     s->limits = (struct spec_limits){.memory = LIMIT_MEMORY,
                                      .file = LIMIT_FILE,
                                      .processes = LIMIT_PROCESSES,
                                      .nofile = LIMIT_NOFILE,
-                                     .tmp = LIMIT_TMP,
-                                     .home = LIMIT_TMP};
+                                     .tmp = f->in_place ? 0 : LIMIT_TMP,
+                                     .home = f->in_place ? 0 : LIMIT_TMP};
+}
+
+int sandbox_fixture_program(const struct sandbox_fixture *f, const char *probe, char **ret, struct orch_err *err)
+{
+    AUTO_FREE char *data = NULL;
+    size_t len = 0;
+    TRY(fd_read_file(probe, PROGRAM_MAX, &data, &len, err));
+    AUTO_FREE char *path = path_join(f->dir, "readable/orch-probe");
+    AUTO_FD int fd = fd_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600, err);
+    TRY(fd);
+    TRY(fd_write_all(fd, data, len, err));
+    if (fchmod(fd, 0755) < 0) {
+        return err_errno(err, ORCH_E_IO, "%s", path);
+    }
+    *ret = take(path);
+    return 0;
 }

@@ -3,7 +3,6 @@
 # orch_backends: run environments and the handoff, for the host process.
 orch_library(orch_backends FOLDER backends
   SOURCES
-    capability.c
     handoff.c
     handoff_walk.c
     environments/capture.c

@@ -4,7 +4,7 @@
  * message a packet, both ends of one build on one machine. Plain libc, so that
  * the init stays small.
  *
- *   node → init   SPEC   struct control_spec, the filter, the writable paths, the absent paths (each NUL-terminated)
+ *   node → init   SPEC   struct control_spec, the filter, the writable, readable and absent paths (each NUL-terminated)
  *                 CALL   struct control_call, then cwd, argv…, env… (each NUL-terminated);
  *                        descriptors: stdin, stdout, stderr
  *                 SIGNAL struct control_signal
@@ -35,10 +35,12 @@ struct control_spec {
     uint32_t uid, gid;
     uint32_t no_landlock; /* 1: the self-test left it out */
     uint32_t isolated;    /* 1: the outside must be unreachable */
+    uint32_t in_place;    /* 1: without namespaces (in_place.h) */
     uint32_t port_count;
     uint16_t ports[CONTROL_PORTS_MAX];
     uint32_t filter_len;   /* bytes of struct sock_filter[] */
     uint32_t writable_len; /* bytes of the writable paths */
+    uint32_t readable_len; /* bytes of the readable paths; 0 unless in_place */
 };
 
 struct control_call {

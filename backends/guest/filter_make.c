@@ -122,21 +122,53 @@ static int refuse_namespaces(filter f)
     return code;
 }
 
-static bool family_allowed(bool unix_sockets, unsigned family)
+struct variant {
+    const char *name;
+    bool unix_sockets;
+    bool networks;     /* AF_INET, AF_INET6 and NETLINK_ROUTE */
+    bool shared_kinds; /* the machine's IPC and processes are in reach */
+};
+
+static const struct variant variants[] = {
+    {"filter_with_unix", true, true, false},
+    {"filter_without_unix", false, true, false},
+    {"filter_in_place", false, true, true},
+    {"filter_in_place_isolated", false, false, true},
+};
+
+/* What a namespace of its own would keep apart: objects of System V and queues (E12), and limits of other processes of
+ * the same user, for which Landlock has no scope. The caller's own are process 0. */
+static int refuse_shared(filter f)
 {
-    return (family == AF_UNIX && unix_sockets) || family == AF_INET || family == AF_INET6 || family == AF_NETLINK;
+    static const char *const calls[] = {"shmget", "shmat",  "shmctl",     "msgget",  "msgsnd",    "msgrcv", "msgctl",
+                                        "semget", "semctl", "semtimedop", "mq_open", "mq_unlink", "semop"};
+    int code = 0;
+    for (size_t i = 0; i < COUNT(calls) && code == 0; i++) {
+        code = add(f, calls[i], 0, EPERM, 0, NULL);
+    }
+    const struct scmp_arg_cmp other = SCMP_A0(SCMP_CMP_NE, 0, 0);
+    return code == 0 ? add(f, "prlimit64", 0, EPERM, 1, &other) : code;
+}
+
+static bool family_allowed(const struct variant *v, unsigned family)
+{
+    bool network = family == AF_INET || family == AF_INET6 || family == AF_NETLINK;
+    return (family == AF_UNIX && v->unix_sockets) || (network && v->networks);
 }
 
 /* A family above the known ones, also by bits the kernel does not look at, is refused as well. */
-static int refuse_families(filter f, bool unix_sockets, const char *call)
+static int refuse_families(filter f, const struct variant *v, const char *call)
 {
     int code = 0;
     for (unsigned family = 0; family <= FAMILIES_KNOWN && code == 0; family++) {
         const struct scmp_arg_cmp is = SCMP_A0(SCMP_CMP_EQ, family, 0);
-        code = family_allowed(unix_sockets, family) ? 0 : add(f, call, 0, EAFNOSUPPORT, 1, &is);
+        code = family_allowed(v, family) ? 0 : add(f, call, 0, EAFNOSUPPORT, 1, &is);
     }
     const struct scmp_arg_cmp above = SCMP_A0(SCMP_CMP_GT, FAMILIES_KNOWN, 0);
     code = code == 0 ? add(f, call, 0, EAFNOSUPPORT, 1, &above) : code;
+    if (!v->networks) {
+        return code; /* netlink is refused as a whole */
+    }
     const struct scmp_arg_cmp not_route[] = {SCMP_A0(SCMP_CMP_EQ, AF_NETLINK, 0), SCMP_A2(SCMP_CMP_NE, 0, 0)};
     return code == 0 ? add(f, call, 0, EAFNOSUPPORT, COUNT(not_route), not_route) : code;
 }
@@ -188,24 +220,26 @@ static int refuse_setid(filter f)
     return code;
 }
 
-static int make_all(filter f, bool unix_sockets)
+static int make_all(filter f, const struct variant *v)
 {
+    static const struct variant pairs = {.unix_sockets = true, .networks = true};
     /* checked before anything else; x32 counts as another architecture */
     int code = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
     code = code == 0 ? seccomp_attr_set(f, SCMP_FLTATR_CTL_OPTIMIZE, 2) : code;
     code = code == 0 ? refuse_calls(f) : code;
     code = code == 0 ? refuse_namespaces(f) : code;
-    code = code == 0 ? refuse_families(f, unix_sockets, "socket") : code;
-    code = code == 0 ? refuse_families(f, true, "socketpair") : code;
+    code = code == 0 ? refuse_families(f, v, "socket") : code;
+    code = code == 0 ? refuse_families(f, &pairs, "socketpair") : code;
+    code = code == 0 && v->shared_kinds ? refuse_shared(f) : code;
     code = code == 0 ? refuse_terminal_input(f) : code;
     return code == 0 ? refuse_setid(f) : code;
 }
 
-static int print_filter(const char *name, bool unix_sockets)
+static int print_filter(const struct variant *v)
 {
     filter f = seccomp_init(SCMP_ACT_ALLOW);
     int memfd = memfd_create("filter", MFD_CLOEXEC);
-    int code = f == NULL || memfd < 0 ? -ENOMEM : make_all(f, unix_sockets);
+    int code = f == NULL || memfd < 0 ? -ENOMEM : make_all(f, v);
     code = code == 0 ? seccomp_export_bpf(f, memfd) : code;
     if (f != NULL) {
         seccomp_release(f);
@@ -214,7 +248,7 @@ static int print_filter(const char *name, bool unix_sockets)
         (void)fprintf(stderr, "filter_make: %s\n", strerrordesc_np(-code));
         return 1;
     }
-    (void)printf("static const struct sock_filter %s[] = {\n", name);
+    (void)printf("static const struct sock_filter %s[] = {\n", v->name);
     struct sock_filter one;
     while (read(memfd, &one, sizeof one) == (ssize_t)sizeof one) {
         (void)printf("    {0x%04x, %u, %u, 0x%08x},\n", one.code, one.jt, one.jf, one.k);
@@ -231,6 +265,9 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)printf("/* Made by filter_make. */\n");
-    int failed = print_filter("filter_with_unix", true) + print_filter("filter_without_unix", false);
+    int failed = 0;
+    for (size_t i = 0; i < COUNT(variants); i++) {
+        failed += print_filter(&variants[i]);
+    }
     return failed == 0 && fflush(stdout) == 0 ? 0 : 1;
 }

@@ -9,6 +9,8 @@
 
 struct confinement {
     int ruleset;                /* Landlock; -1: the kernel has none */
+    int in_place;               /* 1: there is no namespace behind the two */
+    int isolated;               /* 1: no network */
     int scopes;                 /* 1: signals and abstract sockets are scoped (ABI 6) */
     struct sock_filter *filter; /* owned by the init for its life */
     unsigned short filter_count;

@@ -42,7 +42,7 @@ int drop_capabilities(void)
     return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
 }
 
-static int read_capabilities(uint64_t *ret)
+static int read_capabilities(int with_bounding, uint64_t *ret)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2];
@@ -51,7 +51,7 @@ static int read_capabilities(uint64_t *ret)
     }
     uint64_t all = data[0].effective | data[0].permitted | data[0].inheritable;
     all |= (uint64_t)(data[1].effective | data[1].permitted | data[1].inheritable) << 32;
-    for (int cap = 0; cap <= 63; cap++) {
+    for (int cap = 0; cap <= 63 && with_bounding != 0; cap++) {
         all |= prctl(PR_CAPBSET_READ, cap) == 1 ? UINT64_C(1) << cap : 0;
     }
     *ret = all;
@@ -60,7 +60,10 @@ static int read_capabilities(uint64_t *ret)
 
 int drop_init(const struct control_spec *spec, struct control_hello *facts)
 {
-    int code = drop_bounding();
+    /* Nobody but root, or who has a user namespace, may shrink the bounding set. No new privileges keep it idle:
+     * nothing that is run can take a capability out of it (prctl(2), execve(2)). */
+    int bounding = spec->switch_identity != 0 || spec->in_place == 0;
+    int code = bounding != 0 ? drop_bounding() : 0;
     if (code == 0 && spec->switch_identity != 0) {
         code = become(spec->uid, spec->gid);
     }
@@ -70,15 +73,18 @@ int drop_init(const struct control_spec *spec, struct control_hello *facts)
     if (code < 0) {
         return code;
     }
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-        prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) { /* the change of uid cleared it */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+        return -errno;
+    }
+    /* the change of uid cleared it; without a PID namespace the init must outlive its tree */
+    if (spec->in_place == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
         return -errno;
     }
     facts->no_new_privileges = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
     facts->uid = (uint32_t)getuid();
     facts->gid = (uint32_t)getgid();
     facts->pid = (uint32_t)getpid();
-    return read_capabilities(&facts->capabilities);
+    return read_capabilities(bounding, &facts->capabilities);
 }
 
 static int limit(__rlimit_resource_t which, uint64_t soft, uint64_t hard)

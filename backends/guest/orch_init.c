@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * orch-init: PID 1 of every sandbox. It takes its spec from the control
+ * orch-init: PID 1 of every sandbox (of one without namespaces: in_place.h). It takes its spec from the control
  * socket, drops everything it has, checks from inside, says hello, and runs
  * calls one after the other. End of the socket ends the sandbox.
  *
@@ -8,6 +8,7 @@
  * namespaces or mounts (launch.h).
  */
 #include "backends/guest/control.h"
+#include "backends/guest/in_place.h"
 #include "backends/guest/init_call.h"
 #include "backends/guest/init_check.h"
 #include "backends/guest/init_drop.h"
@@ -19,6 +20,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -30,6 +32,7 @@ enum { INIT_OK = 0, INIT_PROTOCOL = 3, INIT_DROP = 4, INIT_LAUNCH = 5 };
 
 struct init {
     int control;
+    bool in_place;
     int signals;
     struct confinement confinement;
     struct running_call call;
@@ -60,12 +63,13 @@ static int say_hello(struct init *in, const struct control_message *m)
     }
     memcpy(&spec, m->data, sizeof spec);
     size_t texts = m->len - sizeof spec;
-    if (spec.port_count > CONTROL_PORTS_MAX || spec.filter_len > texts || spec.writable_len > texts - spec.filter_len) {
+    uint64_t before_absent = (uint64_t)spec.filter_len + spec.writable_len + spec.readable_len;
+    if (spec.port_count > CONTROL_PORTS_MAX || before_absent > texts || in->in_place != (spec.in_place != 0)) {
         return INIT_PROTOCOL;
     }
     const char *filter = m->data + sizeof spec;
     const char *writable = filter + spec.filter_len;
-    const char *absent = writable + spec.writable_len;
+    const char *absent = filter + before_absent;
     struct control_hello hello = {.uid = 0};
     int dropped = drop_init(&spec, &hello);
     dropped = dropped == 0 ? confine_prepare(&spec, filter, writable, &in->confinement, &hello) : dropped;
@@ -75,7 +79,7 @@ static int say_hello(struct init *in, const struct control_message *m)
     }
     int fds[CONTROL_PORTS_MAX];
     check_ports(&spec, fds, &list);
-    check_inside(&spec, &hello, absent, texts - spec.filter_len - spec.writable_len, &list);
+    check_inside(&spec, &hello, absent, texts - before_absent, &list);
     hello.failed = list.failed_count;
     hello.checks = list.failed_count + list.passed_count;
     char *text = malloc(list.failed_len + list.passed_len + 1);
@@ -198,14 +202,18 @@ int main(int argc, char **argv)
     if (strcmp(word, REAPER_WORD) == 0) {
         return reaper_main(argv + 2);
     }
-    if (strcmp(word, LAUNCH_WORD) == 0 && launch() < 0) {
+    bool in_place = strcmp(word, IN_PLACE_WORD) == 0;
+    if ((in_place && in_place_enter() < 0) || (strcmp(word, LAUNCH_WORD) == 0 && launch() < 0)) {
         return INIT_LAUNCH;
+    }
+    if (!in_place && getpid() != 1) {
+        return INIT_LAUNCH; /* kill(-1) would reach the machine's processes */
     }
     /* only stdio and the control socket are ours; whatever else came through the mechanism goes */
     if (syscall(SYS_close_range, CONTROL_FD + 1, ~0U, 0) < 0 || fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) {
         return INIT_PROTOCOL;
     }
-    struct init in = {.control = CONTROL_FD, .signals = block_signals()};
+    struct init in = {.control = CONTROL_FD, .in_place = in_place, .signals = block_signals()};
     if (in.signals < 0) {
         return INIT_PROTOCOL;
     }

@@ -143,6 +143,55 @@
     X(sparse_file, RESOURCES, DENIED, EFBIG, EFBIG, 0, "make a sparse file beyond the limit (E70)")                    \
     X(many_descriptors, RESOURCES, DENIED, EMFILE, EMFILE, 0, "open more descriptors than allowed (E72)")
 
+/* Where the mechanism "landlock" answers otherwise (mechanisms/landlock.h): with another error, or, 0, it promises
+ * nothing: what needs a mount or a namespace of its own.
+ *
+ * X(name, expected, or this) */
+#define PROBE_IN_PLACE(X)                                                                                              \
+    X(write_tmp, 0, 0)                                                                                                 \
+    X(write_home, 0, 0)                                                                                                \
+    X(write_shm, 0, 0)                                                                                                 \
+    X(read_secret, EACCES, EACCES)                                                                                     \
+    X(read_home, 0, 0)                                                                                                 \
+    X(read_link, EACCES, EACCES)                                                                                       \
+    X(link_secret, EXDEV, EPERM)                                                                                       \
+    X(see_tmp, 0, 0)                                                                                                   \
+    X(see_shm, 0, 0)                                                                                                   \
+    X(see_var, 0, 0)                                                                                                   \
+    X(see_sys, 0, 0)                                                                                                   \
+    X(see_run, 0, 0)                                                                                                   \
+    X(see_cgroups, 0, 0)                                                                                               \
+    X(write_usr, EACCES, EACCES)                                                                                       \
+    X(write_etc, EACCES, EACCES)                                                                                       \
+    X(read_hidden, 0, 0)                                                                                               \
+    X(write_hidden, 0, 0)                                                                                              \
+    X(move_hidden, 0, 0)                                                                                               \
+    X(unlink_hidden, 0, 0)                                                                                             \
+    X(see_process, 0, 0)                                                                                               \
+    X(walk_process_root, EACCES, EACCES)                                                                               \
+    X(signal_process, EPERM, EPERM)                                                                                    \
+    X(trace_process, EPERM, EPERM)                                                                                     \
+    X(shared_memory, EPERM, EPERM)                                                                                     \
+    X(message_queue, EPERM, EPERM)                                                                                     \
+    X(kmsg, 0, 0)                                                                                                      \
+    X(memory_device, 0, 0)                                                                                             \
+    X(disk_device, 0, 0)                                                                                               \
+    X(terminal_input, ENODEV, ENODEV)                                                                                  \
+    X(terminal_input_high, ENODEV, ENODEV)                                                                             \
+    X(own_loopback, 0, 0)                                                                                              \
+    X(route_socket, 0, 0)                                                                                              \
+    X(host_loopback, EAFNOSUPPORT, EAFNOSUPPORT)                                                                       \
+    X(host_loopback_6, EAFNOSUPPORT, EAFNOSUPPORT)                                                                     \
+    X(outside, EAFNOSUPPORT, EAFNOSUPPORT)                                                                             \
+    X(outside_datagram, EAFNOSUPPORT, EAFNOSUPPORT)                                                                    \
+    X(metadata, EAFNOSUPPORT, EAFNOSUPPORT)                                                                            \
+    X(abstract_socket, EAFNOSUPPORT, EAFNOSUPPORT)                                                                     \
+    X(path_socket, EAFNOSUPPORT, EAFNOSUPPORT)                                                                         \
+    X(raw_socket, EAFNOSUPPORT, EAFNOSUPPORT)                                                                          \
+    X(big_tmp, 0, 0)                                                                                                   \
+    X(big_shm, 0, 0)                                                                                                   \
+    X(big_home, 0, 0)
+
 /* Further needs. */
 #define R_OR_USERNS 4 /* root, or a user namespace made for the control outside */
 #define X32 8         /* the kernel has that ABI */

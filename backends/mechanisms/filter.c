@@ -3,10 +3,15 @@
 
 #include <linux/filter.h>
 
-#include "backends/generated/filter_table.h" /* made by filter_make: filter_with_unix[], filter_without_unix[] */
+#include "backends/generated/filter_table.h" /* made by filter_make */
 
-struct filter_program filter_program(bool unix_sockets)
+struct filter_program filter_program(enum filter_kind kind)
 {
-    return unix_sockets ? (struct filter_program){filter_with_unix, sizeof filter_with_unix}
-                        : (struct filter_program){filter_without_unix, sizeof filter_without_unix};
+    static const struct filter_program programs[] = {
+        [FILTER_UNIX] = {filter_with_unix, sizeof filter_with_unix},
+        [FILTER_NO_UNIX] = {filter_without_unix, sizeof filter_without_unix},
+        [FILTER_IN_PLACE] = {filter_in_place, sizeof filter_in_place},
+        [FILTER_IN_PLACE_ISOLATED] = {filter_in_place_isolated, sizeof filter_in_place_isolated},
+    };
+    return programs[kind];
 }

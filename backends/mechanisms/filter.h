@@ -12,7 +12,6 @@
 #ifndef ORCH_BACKENDS_MECHANISMS_FILTER_H
 #define ORCH_BACKENDS_MECHANISMS_FILTER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct filter_program {
@@ -20,7 +19,14 @@ struct filter_program {
     size_t len;        /* in bytes */
 };
 
-/* `unix_sockets`: AF_UNIX is allowed, as nothing granted holds a socket. */
-struct filter_program filter_program(bool unix_sockets);
+enum filter_kind {
+    FILTER_UNIX,    /* AF_UNIX is allowed, as nothing granted holds a socket */
+    FILTER_NO_UNIX, /* it is not */
+    /* For a sandbox without namespaces. AF_UNIX is refused, as a connect to a socket file asks for no right that
+     * Landlock knows before ABI 9; so are objects of System V and message queues, and limits of other processes. */
+    FILTER_IN_PLACE,
+    FILTER_IN_PLACE_ISOLATED, /* no socket but pairs: neither TCP nor UDP nor raw, and no list of interfaces */
+};
+struct filter_program filter_program(enum filter_kind kind);
 
 #endif

@@ -28,7 +28,7 @@ struct slot {
 };
 
 struct identity_pool {
-    bool named;
+    bool named, plain;
     uint32_t first, count;
     uint32_t next; /* id to try */
     struct slot *slots;
@@ -63,6 +63,11 @@ void identity_pool_free(struct identity_pool *p)
     }
     free(p->slots);
     free(p);
+}
+
+void identity_pool_plain(struct identity_pool *p)
+{
+    p->plain = true;
 }
 
 bool identity_pool_named(const struct identity_pool *p)
@@ -201,8 +206,13 @@ static int build_namespace(const struct identity_pool *p, pid_t pid, int ready, 
     return fd_open(path, O_RDONLY, 0, err);
 }
 
-static int make_namespace(const struct identity_pool *p, uint32_t id, struct orch_err *err)
+/* *ret is -1 in a plain pool. */
+static int make_namespace(const struct identity_pool *p, uint32_t id, int *ret, struct orch_err *err)
 {
+    *ret = -1;
+    if (p->plain) {
+        return 0;
+    }
     int to_us[2];
     int to_child[2];
     if (pipe2(to_us, O_CLOEXEC) < 0) {
@@ -227,10 +237,10 @@ static int make_namespace(const struct identity_pool *p, uint32_t id, struct orc
     }
     fd_close(&ready_child);
     fd_close(&go_child);
-    int fd = build_namespace(p, pid, ready, go, id, err);
+    *ret = build_namespace(p, pid, ready, go, id, err);
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
-    return fd;
+    return *ret < 0 ? *ret : 0;
 }
 
 static int make_slot(struct identity_pool *p, struct orch_err *err)
@@ -247,8 +257,8 @@ static int make_slot(struct identity_pool *p, struct orch_err *err)
     if (claim < 0) {
         return err_set(err, ORCH_E_UNAVAILABLE, "all %u uids for sandboxes are in use", p->count);
     }
-    int userns = make_namespace(p, id, err);
-    if (userns < 0) {
+    int userns = -1;
+    if (make_namespace(p, id, &userns, err) < 0) {
         return err_wrap(err, "identity %u", id);
     }
     p->slots = xrealloc(p->slots, (p->slot_count + 1) * sizeof *p->slots);
@@ -271,8 +281,8 @@ int identity_acquire(struct identity_pool *p, struct identity *ret, struct orch_
         TRY(make_slot(p, err));
     }
     if (p->slots[i].owners != p->owner_count) { /* its namespace is older than an owner that matters now */
-        int userns = make_namespace(p, p->slots[i].id, err);
-        if (userns < 0) {
+        int userns = -1;
+        if (make_namespace(p, p->slots[i].id, &userns, err) < 0) {
             return err_wrap(err, "identity %u", p->slots[i].id);
         }
         fd_close(&p->slots[i].userns);

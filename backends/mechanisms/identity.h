@@ -29,6 +29,8 @@ struct identity_pool;
 
 /* As uid 0 the range must lie above 0 and be free of the ids of this machine's users: ORCH_E_CONFIG. */
 MUST_USE int identity_pool_new(uint32_t first, uint32_t count, struct identity_pool **ret, struct orch_err *err);
+/* Slots get no user namespace from now on, as where none can be made: their uid is the host's in everything. */
+void identity_pool_plain(struct identity_pool *p);
 void identity_pool_free(struct identity_pool *p);
 bool identity_pool_named(const struct identity_pool *p); /* true: uids of a range */
 /* Slots made so far. */

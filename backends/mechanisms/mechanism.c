@@ -2,6 +2,7 @@
 #include "backends/mechanisms/mechanism.h"
 
 #include "backends/mechanisms/bwrap.h"
+#include "backends/mechanisms/landlock.h"
 #include "backends/mechanisms/namespaces.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -14,12 +15,14 @@ int mechanism_choose(const char *asked, const char *init_program, struct mechani
     static const struct {
         const char *name;
         int (*find)(const char *init_program, struct mechanism *ret, struct orch_err *err);
-    } table[] = {{"namespaces", namespaces_find}, {"bubblewrap", bwrap_find}};
+        bool weaker; /* never taken unless it is asked for */
+    } table[] = {
+        {"namespaces", namespaces_find, false}, {"bubblewrap", bwrap_find, false}, {"landlock", landlock_find, true}};
     bool any = strcmp(asked, "auto") == 0;
     struct orch_err first = ERR_INIT;
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
         struct orch_err e = ERR_INIT;
-        if (!any && strcmp(table[i].name, asked) != 0) {
+        if (any ? table[i].weaker : strcmp(table[i].name, asked) != 0) {
             continue;
         }
         if (table[i].find(init_program, ret, &e) == 0) {

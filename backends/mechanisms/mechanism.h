@@ -6,6 +6,8 @@
  *   namespaces   orch-init is its own launcher (guest/launch.h). Needs Linux 5.12, and a policy that lets this user
  *                make user namespaces.
  *   bubblewrap   the machine's bwrap starts orch-init.
+ *   landlock     orch-init as it is, in the machine's own root and namespaces (landlock.h): weaker, taken only when it
+ *                is asked for. The rest of this file's words on plans and PID 1 are not about it.
  *
  * "auto" is namespaces where a probe says that it works here, else bubblewrap: the same confinement (one plan, one
  * init); the second costs more.
@@ -38,11 +40,12 @@ struct mechanism {
     char *program;                       /* owned: what is started */
     char version[MECHANISM_VERSION_MAX]; /* of bwrap; of the kernel for namespaces */
     bool init_inside;                    /* the prepared root must hold orch-init */
+    bool in_place;                       /* no root or namespace of its own: orch-init is an ordinary process */
     pid_t (*start)(const struct mechanism *m, const struct mechanism_options *o, int *ret_pidfd, struct orch_err *err);
 };
 
-/* `asked`: "auto", "namespaces" or "bubblewrap". ORCH_E_UNAVAILABLE says what is missing, and its remedy. Blocks for a
- * few milliseconds: it probes. */
+/* `asked`: "auto", "namespaces", "bubblewrap" or "landlock". ORCH_E_UNAVAILABLE says what is missing, and its remedy.
+ * Blocks for a few milliseconds: it probes. */
 MUST_USE int mechanism_choose(const char *asked, const char *init_program, struct mechanism *ret, struct orch_err *err);
 void mechanism_done(struct mechanism *m);
 

@@ -10,6 +10,7 @@
 #include "backends/guest/control.h"
 #include "backends/mechanisms/cgroup.h"
 #include "backends/mechanisms/identity.h"
+#include "backends/mechanisms/landlock.h"
 #include "backends/mechanisms/mechanism.h"
 #include "backends/mechanisms/skeleton.h"
 #include "backends/node/grant_scan.h"
@@ -172,7 +173,8 @@ struct node_sandbox {
     char *spec_text; /* canonical: is a repeated open the same? */
     struct sandbox_spec spec;
     enum sandbox_state state;
-    char *dir; /* absolute: its work directories */
+    char *dir;     /* absolute: its work directories */
+    char *scratch; /* TMPDIR and HOME of a sandbox in place; NULL for others */
     struct place *place;
     struct identity identity;
     bool has_identity;
@@ -243,6 +245,8 @@ MUST_USE int files_place(struct node *n, const char *shape, struct place **ret, 
 void files_free_places(struct node *n);
 /* Makes the sandbox's directory and resolves its grants: sources[i] owned, NULL when left out. */
 MUST_USE int files_prepare(struct node_sandbox *sb, char **sources, struct orch_err *err);
+/* Makes the scratch directory of a sandbox in place, the identity's and nobody else's. */
+MUST_USE int files_scratch(struct node_sandbox *sb, struct orch_err *err);
 /* Takes back what was lent, removes the directory when `all`. */
 MUST_USE int files_end(struct node_sandbox *sb, bool all, struct orch_err *err);
 /* Bytes in its work directories. `dead`: no process of it lives; what it locked is opened again (tree_usage). */

@@ -520,6 +520,9 @@ static int read_env(const struct node_sandbox *sb, const json_t *over, char ***r
         strv_free(merged.env);
         return code;
     }
+    if (sb->scratch != NULL) {
+        landlock_variables(&merged, sb->scratch);
+    }
     *ret = merged.env;
     return 0;
 }

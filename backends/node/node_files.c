@@ -203,6 +203,20 @@ int files_prepare(struct node_sandbox *sb, char **sources, struct orch_err *err)
     return 0;
 }
 
+int files_scratch(struct node_sandbox *sb, struct orch_err *err)
+{
+    static const char *const parts[] = {"", "tmp", "home"};
+    sb->scratch = path_join(sb->dir, "scratch");
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        AUTO_FREE char *path = i == 0 ? xstrdup(sb->scratch) : path_join(sb->scratch, parts[i]);
+        if (mkdir(path, 0700) < 0) {
+            return err_errno(err, ORCH_E_IO, "make %s", path);
+        }
+    }
+    AUTO_FD int fd = fd_open(sb->scratch, O_RDONLY | O_DIRECTORY, 0, err);
+    return fd < 0 ? fd : give(fd, sb, err);
+}
+
 static int take_back(const struct node_sandbox *sb, const struct given *g, struct orch_err *err)
 {
     AUTO_FD int fd = fd_open(g->path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0, err);

@@ -22,41 +22,78 @@ static void strv_n_free(char **list, size_t n)
     free(list);
 }
 
-static int plan_mounts(struct node_sandbox *sb, struct mount_plan *ret, struct orch_err *err)
+/* The spec in the mechanism's words. */
+struct lowered {
+    struct mount_plan mounts;      /* empty in place */
+    struct buf writable, readable; /* paths inside, each with its NUL; readable in place only */
+};
+
+static void lowered_done(struct lowered *l)
+{
+    mount_plan_done(&l->mounts);
+    buf_done(&l->writable);
+    buf_done(&l->readable);
+}
+
+static int lower_mounts(struct node_sandbox *sb, char *const *sources, struct lowered *ret, struct orch_err *err)
 {
     struct node *n = sb->node;
-    char **sources = xcalloc(sb->spec.grant_count + 1, sizeof *sources);
     const char *skeleton = NULL;
-    AUTO_FD int dirfd = -1;
+    AUTO_FREE char *shape = mount_plan_shape(&sb->spec, sources);
+    TRY(skeleton_for(n->skeletons, &sb->spec, sb->identity.uid, sb->identity.gid, &skeleton, err));
+    TRY(files_place(n, shape, &sb->place, err));
+    AUTO_FD int dirfd = fd_open(sb->place->dir, O_RDONLY | O_DIRECTORY, 0, err);
+    if (dirfd < 0) {
+        return dirfd;
+    }
+    struct mount_place place = {.dir = sb->place->dir,
+                                .dirfd = dirfd,
+                                .prepared = sb->place->prepared,
+                                .skeleton = skeleton,
+                                .empty_dir = skeletons_empty_dir(n->skeletons),
+                                .empty_file = skeletons_empty_file(n->skeletons)};
+    TRY(mount_plan_lower(&sb->spec, sources, &place, &ret->mounts, err));
+    sb->place->prepared = true;
+    for (size_t i = 0; i < sb->spec.grant_count; i++) {
+        const struct spec_grant *g = &sb->spec.grants[i];
+        if (g->mode == SPEC_RW) {
+            buf_add(&ret->writable, g->target, strlen(g->target) + 1);
+        }
+    }
+    return 0;
+}
+
+static int lower_in_place(struct node_sandbox *sb, char *const *sources, struct lowered *ret, struct orch_err *err)
+{
+    TRY(files_scratch(sb, err));
+    landlock_paths(&sb->spec, sources, sb->scratch, &ret->readable, &ret->writable);
+    return 0;
+}
+
+static int lower(struct node_sandbox *sb, struct lowered *ret, struct orch_err *err)
+{
+    char **sources = xcalloc(sb->spec.grant_count + 1, sizeof *sources);
     int code = files_prepare(sb, sources, err);
     if (code == 0) {
-        code = skeleton_for(n->skeletons, &sb->spec, sb->identity.uid, sb->identity.gid, &skeleton, err);
-    }
-    if (code == 0) {
-        AUTO_FREE char *shape = mount_plan_shape(&sb->spec, sources);
-        code = files_place(n, shape, &sb->place, err);
-    }
-    if (code == 0) {
-        dirfd = fd_open(sb->place->dir, O_RDONLY | O_DIRECTORY, 0, err);
-        code = dirfd < 0 ? dirfd : 0;
-    }
-    if (code == 0) {
-        struct mount_place place = {.dir = sb->place->dir,
-                                    .dirfd = dirfd,
-                                    .prepared = sb->place->prepared,
-                                    .skeleton = skeleton,
-                                    .empty_dir = skeletons_empty_dir(n->skeletons),
-                                    .empty_file = skeletons_empty_file(n->skeletons)};
-        code = mount_plan_lower(&sb->spec, sources, &place, ret, err);
-        sb->place->prepared = sb->place->prepared || code == 0;
+        code =
+            sb->node->mechanism.in_place ? lower_in_place(sb, sources, ret, err) : lower_mounts(sb, sources, ret, err);
     }
     strv_n_free(sources, sb->spec.grant_count);
     return code;
 }
 
-static int send_spec(struct node_sandbox *sb, struct orch_err *err)
+static enum filter_kind filter_kind(const struct node_sandbox *sb, bool isolated)
 {
-    struct filter_program filter = filter_program(!sb->unix_refused);
+    if (sb->node->mechanism.in_place) {
+        return isolated ? FILTER_IN_PLACE_ISOLATED : FILTER_IN_PLACE;
+    }
+    return sb->unix_refused ? FILTER_NO_UNIX : FILTER_UNIX;
+}
+
+static int send_spec(struct node_sandbox *sb, const struct lowered *l, struct orch_err *err)
+{
+    bool isolated = sb->spec.network == SPEC_NO_NETWORK && !sb->node->off[NODE_NETWORK];
+    struct filter_program filter = filter_program(filter_kind(sb, isolated));
     if (sb->node->off[NODE_SECCOMP]) {
         filter.len = 0;
     }
@@ -64,10 +101,13 @@ static int send_spec(struct node_sandbox *sb, struct orch_err *err)
         .switch_identity = identity_pool_named(sb->node->identities),
         .uid = sb->identity.uid,
         .gid = sb->identity.gid,
-        .isolated = sb->spec.network == SPEC_NO_NETWORK && !sb->node->off[NODE_NETWORK],
+        .isolated = isolated,
+        .in_place = sb->node->mechanism.in_place,
         .no_landlock = sb->node->off[NODE_LANDLOCK],
         .port_count = (uint32_t)sb->spec.port_count,
         .filter_len = (uint32_t)filter.len,
+        .writable_len = (uint32_t)l->writable.len,
+        .readable_len = (uint32_t)l->readable.len,
     };
     if (sb->spec.port_count > 0) {
         memcpy(spec.ports, sb->spec.ports, sb->spec.port_count * sizeof *sb->spec.ports);
@@ -75,12 +115,8 @@ static int send_spec(struct node_sandbox *sb, struct orch_err *err)
     AUTO_BUF struct buf texts;
     buf_init(&texts, CONTROL_PAYLOAD_MAX / 2);
     buf_add(&texts, filter.bytes, filter.len);
-    for (size_t i = 0; i < sb->spec.grant_count; i++) {
-        if (sb->spec.grants[i].mode == SPEC_RW) {
-            buf_add(&texts, sb->spec.grants[i].target, strlen(sb->spec.grants[i].target) + 1);
-        }
-    }
-    spec.writable_len = (uint32_t)(texts.len - filter.len);
+    buf_add(&texts, l->writable.data, l->writable.len);
+    buf_add(&texts, l->readable.data, l->readable.len);
     for (char **p = sb->spec.absent; *p != NULL; p++) {
         buf_add(&texts, *p, strlen(*p) + 1);
     }
@@ -92,7 +128,7 @@ static int send_spec(struct node_sandbox *sb, struct orch_err *err)
     return 0;
 }
 
-static int start_mechanism(struct node_sandbox *sb, const struct mount_plan *plan, struct orch_err *err)
+static int start_mechanism(struct node_sandbox *sb, const struct lowered *l, struct orch_err *err)
 {
     struct node *n = sb->node;
     int pair[2];
@@ -113,10 +149,10 @@ static int start_mechanism(struct node_sandbox *sb, const struct mount_plan *pla
         fcntl(sb->control, F_SETFL, O_NONBLOCK) < 0 || fcntl(sb->complaints, F_SETFL, O_NONBLOCK) < 0) {
         return err_errno(err, ORCH_E_IO, "control socket");
     }
-    struct mechanism_options o = {.mounts = plan,
+    struct mechanism_options o = {.mounts = &l->mounts,
                                   .hostname = sb->spec.hostname,
                                   .share_network = sb->spec.network == SPEC_PUBLIC || n->off[NODE_NETWORK],
-                                  .named_identity = identity_pool_named(n->identities),
+                                  .named_identity = sb->identity.userns >= 0,
                                   .control = theirs,
                                   .userns = sb->identity.userns,
                                   .complaints = complain};
@@ -125,7 +161,7 @@ static int start_mechanism(struct node_sandbox *sb, const struct mount_plan *pla
         return (int)pid;
     }
     sb->pid = pid;
-    return send_spec(sb, err);
+    return send_spec(sb, l, err);
 }
 
 /* Before the identity is taken: its namespace must know who owns the way to what is granted. */
@@ -161,13 +197,18 @@ static int make_group(struct node_sandbox *sb, struct orch_err *err)
 
 int sandbox_start(struct node_sandbox *sb, struct orch_err *err)
 {
+    if (sb->node->mechanism.in_place) {
+        TRY(landlock_check(&sb->spec, err));
+    }
     TRY(learn_owners(sb, err));
     TRY(identity_acquire(sb->node->identities, &sb->identity, err));
     sb->has_identity = true;
     TRY(make_group(sb, err));
-    AUTO_MOUNT_PLAN struct mount_plan plan = {.steps = NULL};
-    TRY(plan_mounts(sb, &plan, err));
-    TRY(start_mechanism(sb, &plan, err));
+    AUTO(lowered_done) struct lowered l = {.mounts = {.steps = NULL}};
+    buf_init(&l.writable, CONTROL_PAYLOAD_MAX / 8);
+    buf_init(&l.readable, CONTROL_PAYLOAD_MAX / 8);
+    TRY(lower(sb, &l, err));
+    TRY(start_mechanism(sb, &l, err));
     TRY(sandbox_watch(sb, &sb->pidfd_poll, sb->pidfd, sandbox_on_pidfd, err));
     return sandbox_watch(sb, &sb->control_poll, sb->control, sandbox_on_control, err);
 }
@@ -211,9 +252,17 @@ static json_t *enforced_json(const struct node_sandbox *sb, const struct control
     json_set_str(o, "file", l->file == 0 ? "none" : "rlimit");
     json_set_str(o, "disk", l->disk == 0 ? "none" : "measured");
     json_set_str(o, "seccomp", h->filtered != 0 ? "filter" : "none");
-    json_set_str(o, "unix_sockets", sb->unix_refused ? "refused: a grant holds a socket, or may" : "allowed");
+    json_set_str(o, "unix_sockets",
+                 sb->scratch != NULL ? "refused: the mechanism cannot tell which"
+                 : sb->unix_refused  ? "refused: a grant holds a socket, or may"
+                                     : "allowed");
     json_set_int(o, "landlock_abi", h->landlock_abi);
-    json_set_str(o, "landlock", h->landlock_abi >= 6 ? "writes, scopes" : h->landlock_abi > 0 ? "writes" : "none");
+    json_set_take(o, "not_enforced", sb->scratch != NULL ? landlock_not_enforced() : json_array());
+    json_set_str(o, "landlock",
+                 sb->scratch != NULL    ? "reads, writes, TCP, scopes"
+                 : h->landlock_abi >= 6 ? "writes, scopes"
+                 : h->landlock_abi > 0  ? "writes"
+                                        : "none");
     json_set_str(o, "cgroup", sb->has_group ? cgroup_tree_limits(sb->node->groups) : "none");
     return o;
 }

@@ -102,6 +102,13 @@ static int read_layers(struct node *n, const json_t *off, struct orch_err *err)
     return 0;
 }
 
+/* Sandboxes go through the node's directory on the machine's own paths; they cannot list it. */
+static int greet_in_place(struct node *n, struct orch_err *err)
+{
+    identity_pool_plain(n->identities);
+    return fchmod(n->workfd, 0711) < 0 ? err_errno(err, ORCH_E_IO, "open %s", n->work) : 0;
+}
+
 static int greet(struct node *n, const json_t *request, struct orch_err *err)
 {
     if (json_get_int(request, "version", 0) != PROTOCOL_VERSION) {
@@ -118,12 +125,18 @@ static int greet(struct node *n, const json_t *request, struct orch_err *err)
     const char *asked = json_get_str(request, "init", NULL);
     AUTO_FREE char *init = asked != NULL ? xstrdup(asked) : default_init();
     TRY(mechanism_choose(json_get_str(request, "mechanism", "auto"), init, &n->mechanism, err));
+    if (n->mechanism.in_place) {
+        TRY(greet_in_place(n, err));
+    }
     AUTO_FREE char *roots = path_join(n->work, "roots");
     n->groups = cgroup_tree_new();
     n->scans = grant_scans_new();
     TRY(skeletons_new(roots, n->mechanism.init_inside ? init : NULL, &n->skeletons, err));
     n->shares_paths = json_get_flag(request, "shares_paths", false);
     TRY(read_layers(n, json_get(json_get(request, "faults"), "off"), err));
+    if (n->mechanism.in_place && n->off[NODE_LANDLOCK]) {
+        return err_set(err, ORCH_E_CONFIG, "faults.off: landlock is the mechanism: nothing would hold without it");
+    }
     n->passes_stdio = json_get_flag(request, "stdio", false);
     n->lose = json_get_int(json_get(request, "faults"), "lose", 0);
     return 0;

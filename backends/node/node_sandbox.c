@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -108,6 +109,7 @@ static void free_sandbox(struct node_sandbox *sb)
     json_release(&sb->scanned);
     spare_forget(sb);
     free(sb->dir);
+    free(sb->scratch);
     free(sb->name);
     free(sb);
 }
@@ -203,7 +205,11 @@ static void kill_everything(struct node_sandbox *sb)
     if (sb->init_pidfd >= 0 && !sb->init_gone) {
         (void)syscall(SYS_pidfd_send_signal, sb->init_pidfd, SIGKILL, NULL, 0);
     }
-    if (sb->pid > 0) {
+    if (sb->node->mechanism.in_place) { /* the process we started ends the tree (guest/in_place.h): it must live */
+        if (sb->control >= 0) {
+            (void)shutdown(sb->control, SHUT_RDWR);
+        }
+    } else if (sb->pid > 0) {
         (void)kill(sb->pid, SIGKILL);
     }
 }

@@ -31,7 +31,7 @@
  *
  * hello     must be first, once.
  *           {"version": 1, "shares_paths": bool, "work": "/dir"|null, "init": "/path/orch-init"|null,
- *            "mechanism": "auto"|"namespaces"|"bubblewrap",
+ *            "mechanism": "auto"|"namespaces"|"bubblewrap"|"landlock",
  *            "ids": {"first": 200000, "count": 65000}|null, "faults": {"lose": N, "off": ["seccomp", …]}|null}
  *           work: an existing directory in which the node makes its own (0700, removed at the end);
  *           null: TMPDIR or /tmp. init: null: `orch-init` beside the node's own program.

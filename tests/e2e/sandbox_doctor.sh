@@ -37,7 +37,7 @@ refuse "and is not shown either" grep -q sk-secret "$WORK/.e2e/out"
 expect_exit "a refused variable" 1 env ORCH_AGENT_SANDBOX=off "$ORCH" doctor --json
 expect_equal "is its own check" error "$(check_of variables status)"
 mkdir -p "$HOME/.config/orch"
-echo 'confinement: {mechanism: landlock}' >"$HOME/.config/orch/a.yaml"
+echo 'confinement: {mechanism: seatbelt}' >"$HOME/.config/orch/a.yaml"
 expect_exit "a mechanism that is not built" 1 "$ORCH" doctor --json
 expect_equal "is an error of the sandbox" error "$(check_of sandbox status)"
 expect_equal "while each step works" ok "$(check_of user-namespace status)"

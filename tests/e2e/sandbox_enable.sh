@@ -62,13 +62,13 @@ expect_exit "an unknown answer" 2 "$ORCH" sandbox enable --on-unavailable maybe
 expect_exit "an answer that enable contradicts" 2 "$ORCH" sandbox enable --on-unavailable warn
 expect_stderr "which is explained" 'required: false'
 expect_exit "a word too many" 2 "$ORCH" sandbox enable now
-expect_exit "what cannot be had" 3 "$ORCH" sandbox enable --mechanism landlock
+expect_exit "what cannot be had" 3 "$ORCH" sandbox enable --mechanism seatbelt
 expect_stderr "is not written" 'nothing was written'
-expect_exit "not as JSON either" 3 "$ORCH" sandbox enable --mechanism landlock --json
+expect_exit "not as JSON either" 3 "$ORCH" sandbox enable --mechanism seatbelt --json
 expect_equal "with an error" unavailable "$(json_get 'd["error"]["id"]')"
 check "the file is as it was" cmp "$file" "$WORK/before"
-expect_exit "forced it is still 3" 3 "$ORCH" sandbox enable --mechanism landlock --force
-check "but written" grep -q 'mechanism: landlock' "$file"
+expect_exit "forced it is still 3" 3 "$ORCH" sandbox enable --mechanism seatbelt --force
+check "but written" grep -q 'mechanism: seatbelt' "$file"
 expect_exit "and can be taken back" 0 "$ORCH" sandbox enable --mechanism auto
 printf 'confinement: {required: true}\n' >"$HOME/.config/orch/z.yaml"
 expect_exit "a later file decides" 2 "$ORCH" sandbox disable --yes

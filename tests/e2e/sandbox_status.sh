@@ -33,7 +33,7 @@ expect_stdout "layers are listed" '^  seccomp +on '
 printf '# mine\nconfinement:\n  required: true\n' >"$config"
 expect_exit "a key of a file" 0 "$ORCH" sandbox status --json
 check "names file and line" grep -q 'a.yaml:3$' <<<"$(source_of confinement.required)"
-echo 'confinement: {mechanism: landlock}' >"$config"
+echo 'confinement: {mechanism: seatbelt}' >"$config"
 expect_exit "what cannot be had" 3 "$ORCH" sandbox status --json
 expect_equal "is told as a state" unenforceable "$(json_get 'd["state"]')"
 check "with the problem" grep -q 'not built yet' <<<"$(json_get 'd["problem"]')"

@@ -14,7 +14,7 @@ for verb in run eval check; do
     expect_exit "$verb refuses another value" 2 env ORCH_AGENT_SANDBOX=maybe "$ORCH" $verb run.yaml
     expect_stderr "$verb lists the values" 'auto, bwrap, namespaces, landlock'
     expect_exit "$verb refuses landlock" 3 env ORCH_AGENT_SANDBOX=landlock "$ORCH" $verb run.yaml
-    expect_stderr "$verb says that it is not built" 'landlock.*not built yet'
+    expect_stderr "$verb says why" 'mechanism landlock, cannot give `own-paths` \[host-paths\].*roles need /w'
     expect_exit "$verb refuses off" 3 env ORCH_AGENT_SANDBOX=off "$ORCH" $verb run.yaml
     expect_stderr "$verb says who requires confinement" 'confinement.required, default'
 done

@@ -46,7 +46,19 @@ Test(capability, refuses_with_a_code)
     cr_assert_eq(capability_require("host", NULL, CAPABILITY_GPU, NULL, &err), ORCH_E_UNAVAILABLE);
     cr_assert_not_null(strstr(err.message, "no-devices"));
     err_clear(&err);
-    cr_assert_eq(capability_require("host", "landlock", CAPABILITY_MEMORY, NULL, &err), ORCH_E_UNAVAILABLE);
+    cr_assert_eq(capability_require("host", "seatbelt", CAPABILITY_MEMORY, NULL, &err), ORCH_E_UNAVAILABLE);
+    cr_assert_not_null(strstr(err.message, "not-built"));
+}
+
+/* "auto" answers for the strongest: what only Landlock lacks is had. */
+Test(capability, landlock_is_never_the_default)
+{
+    struct orch_err err = ERR_INIT;
+    cr_assert_eq(capability_require("host", "auto", CAPABILITY_OWN_PATHS, NULL, &err), 0);
+    cr_assert_eq(capability_require("host", "landlock", CAPABILITY_OWN_PATHS, NULL, &err), ORCH_E_UNAVAILABLE);
+    cr_assert_not_null(strstr(err.message, "mechanism landlock, cannot give `own-paths` [host-paths]"));
+    err_clear(&err);
+    cr_assert_eq(capability_require("loopback-remote", "landlock", CAPABILITY_OUTPUT, NULL, &err), ORCH_E_UNAVAILABLE);
     cr_assert_not_null(strstr(err.message, "not-built"));
 }
 
