@@ -15,6 +15,9 @@ int mechanism_choose(const char *asked, const char *init_program, struct mechani
         const char *name;
         int (*find)(const char *init_program, struct mechanism *ret, struct orch_err *err);
     } table[] = {{"namespaces", namespaces_find}, {"bubblewrap", bwrap_find}};
+    if (strcmp(asked, "seatbelt") == 0) {
+        return err_set(err, ORCH_E_UNAVAILABLE, "seatbelt is macOS' own: it needs macOS, and this is not");
+    }
     bool any = strcmp(asked, "auto") == 0;
     struct orch_err first = ERR_INIT;
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
