@@ -18,6 +18,9 @@ int mechanism_choose(const char *asked, const char *init_program, struct mechani
         bool weaker; /* never taken unless it is asked for */
     } table[] = {
         {"namespaces", namespaces_find, false}, {"bubblewrap", bwrap_find, false}, {"landlock", landlock_find, true}};
+    if (strcmp(asked, "seatbelt") == 0) {
+        return err_set(err, ORCH_E_UNAVAILABLE, "seatbelt is macOS' own: it needs macOS, and this is not");
+    }
     bool any = strcmp(asked, "auto") == 0;
     struct orch_err first = ERR_INIT;
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
