@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HOME "/Users/ada"
-#define PROJECT HOME "/work/date \"s\\"
+#define HOME "/Volumes/Home/ada"
+#define PROJECT HOME "/jobs/date \"s\\"
 
 struct question {
     bool allowed;
@@ -45,17 +45,17 @@ static const struct question project_questions[] = {
     {true, "file-write-data", "/private/tmp/box/x"},
     {false, "file-write-data", "/private/tmp/other"},
     /* everything else of the project's, of the home, of other homes */
-    {false, "file-read-data", HOME "/work/other/main.c"},
-    {false, "file-read-data", HOME "/work"},
+    {false, "file-read-data", HOME "/jobs/other/main.c"},
+    {false, "file-read-data", HOME "/jobs"},
     {false, "file-read-data", HOME "/data/other.txt"},
     {false, "file-read-data", HOME "/.ssh/id"},
-    {false, "file-read-data", "/Users/bob/x"},
+    {false, "file-read-data", "/Volumes/Home/bob/x"},
     {false, "file-write-create", HOME "/x"},
     {false, "file-read-data", PROJECT "2/x"}, /* a name that only begins alike */
     {true, "file-read-metadata", HOME},       /* a path can be walked */
-    {true, "file-read-metadata", HOME "/work"},
+    {true, "file-read-metadata", HOME "/jobs"},
     {true, "file-read-metadata", HOME "/data"},
-    {true, "file-read-metadata", "/Users"},
+    {true, "file-read-metadata", "/Volumes/Home"},
     {false, "file-read-metadata", HOME "/.ssh"},
     /* hidden, also when what holds it would move */
     {false, "file-read-data", PROJECT "/conf/keys/id"},
