@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -133,12 +134,12 @@ static int claim_id(uint32_t id)
 static void holder(int ready, int go, pid_t parent) __attribute__((noreturn));
 static void holder(int ready, int go, pid_t parent)
 {
-    char step = unshare(CLONE_NEWUSER) == 0 ? 1 : 0;
-    /* after the unshare, which clears it: a node that is killed takes its holders with it */
+    char step = 0;
+    /* a node that is killed takes its holders with it */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent) {
         _exit(1);
     }
-    if (write(ready, &step, 1) != 1 || step == 0 || read(go, &step, 1) != 1) {
+    if (read(go, &step, 1) != 1) {
         _exit(1);
     }
     int fd = open("/proc/sys/user/max_user_namespaces", O_WRONLY | O_CLOEXEC);
@@ -191,7 +192,6 @@ static int expect_step(int ready, const char *what, struct orch_err *err)
 static int build_namespace(const struct identity_pool *p, pid_t pid, int ready, int go, uint32_t id,
                            struct orch_err *err)
 {
-    TRY(expect_step(ready, "unshare", err));
     TRY(write_map(p, pid, false, id, err));
     TRY(write_map(p, pid, true, id, err));
     TRY(fd_write_all(go, "x", 1, err));
@@ -216,14 +216,15 @@ static int make_namespace(const struct identity_pool *p, uint32_t id, struct orc
     AUTO_FD int go_child = to_child[0];
     AUTO_FD int go = to_child[1];
     pid_t self = getpid();
-    pid_t pid = fork();
+    /* as fork(2), which takes no flags: the namespace is there at once, nobody waits for the child to make it */
+    pid_t pid = (pid_t)syscall(SYS_clone, (unsigned long)CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, 0UL);
     if (pid == 0) {
         (void)close(ready);
         (void)close(go);
         holder(ready_child, go_child, self);
     }
     if (pid < 0) {
-        return err_errno(err, ORCH_E_IO, "fork");
+        return err_errno(err, ORCH_E_UNAVAILABLE, "make a user namespace");
     }
     fd_close(&ready_child);
     fd_close(&go_child);
