@@ -43,7 +43,7 @@ struct session {
     struct environment *env;
     struct sandbox *sb;
     struct call *running;
-    bool started, opened, ended, closed;
+    bool opened, ended, closed;
     struct orch_err err; /* why nothing ran */
     struct call_result result;
 };
@@ -62,7 +62,6 @@ static void on_started(struct environment *env, const struct environment_result 
     struct session *s = arg;
     (void)env;
     s->err = r->err;
-    s->started = true;
 }
 
 static void on_opened(struct sandbox *sb, const struct sandbox_opened *o, void *arg)
@@ -70,7 +69,7 @@ static void on_opened(struct sandbox *sb, const struct sandbox_opened *o, void *
     struct session *s = arg;
     (void)sb;
     if (o->err.code < 0) {
-        s->err = o->err;
+        s->err = s->err.code < 0 ? s->err : o->err;
         return;
     }
     s->opened = true;
@@ -233,6 +232,7 @@ static int start_environment(struct session *s, struct orch_err *err)
         .node_program = node,
         .init_program = init,
         .work_dir = s->work,
+        .work_is_new = true,
         .mechanism = config_mechanism_names[s->mechanism],
         .owner = "exec",
         .uid_first = (uint32_t)s->operator_config->uid_range.first,
@@ -241,11 +241,7 @@ static int start_environment(struct session *s, struct orch_err *err)
     };
     TRY(environment_new("host", &settings, &s->env, err));
     TRY(environment_start(s->env, on_started, s, err));
-    await(s, &s->started);
-    if (s->err.code < 0) {
-        *err = s->err;
-    }
-    return s->err.code;
+    return 0;
 }
 
 static int run_call(struct session *s, struct orch_err *err)

@@ -470,7 +470,7 @@ static json_t *call_body(const struct sandbox *sb, const struct call_spec *spec)
 
 static int check_call(const struct sandbox *sb, const struct call_spec *spec, struct orch_err *err)
 {
-    TRY(environment_usable(sb->env, err));
+    TRY(environment_asked(sb->env, err));
     if (spec->name == NULL || !spec_name_is_valid(spec->name)) {
         return err_set(err, ORCH_E_USAGE, "`%s` is not a call name", spec->name != NULL ? spec->name : "");
     }

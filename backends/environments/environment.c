@@ -33,6 +33,11 @@ int environment_usable(const struct environment *env, struct orch_err *err)
     }
 }
 
+int environment_asked(const struct environment *env, struct orch_err *err)
+{
+    return env->state == ENV_STARTING ? 0 : environment_usable(env, err);
+}
+
 static int check_settings(const struct environment_settings *s, struct orch_err *err)
 {
     if (s->loop == NULL || s->node_program == NULL || s->node_program[0] != '/') {
@@ -67,6 +72,7 @@ int environment_new(const char *name, const struct environment_settings *setting
     env->mechanism = xstrdup(settings->mechanism != NULL ? settings->mechanism : "auto");
     env->init_program = settings->init_program != NULL ? xstrdup(settings->init_program) : path_join(dir, "orch-init");
     env->work_dir = xstrdup(settings->work_dir);
+    env->work_is_new = settings->work_is_new;
     for (size_t i = 0; settings->covered != NULL && settings->covered[i] != NULL; i++) {
         env->covered = strv_append(env->covered, xstrdup(settings->covered[i]));
     }
@@ -211,7 +217,9 @@ int environment_start(struct environment *env, environment_cb cb, void *arg, str
         return r;
     }
     env->state = ENV_STARTING;
-    environment_start_sweep(env);
+    if (!env->work_is_new) {
+        environment_start_sweep(env);
+    }
     env->start_cb = cb;
     env->start_arg = arg;
     (void)node_request(env->client, hello_request(env), late_hello, on_hello, env);
