@@ -29,7 +29,7 @@
 
 enum { EXIT_REFUSED = 125, EXIT_SIGNAL_BASE = 128 };
 
-static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 struct session {
     const struct verb_call *call;
@@ -104,8 +104,13 @@ static void on_closed(void *arg)
 static void on_signal(uv_signal_t *handle, int signal)
 {
     struct session *s = handle->data;
+    /* SIGTSTP does nothing in a session without a terminal, which the command's is */
+    bool stop = signal == SIGTSTP;
     if (s->running != NULL) {
-        call_signal(s->running, signal);
+        call_signal(s->running, stop ? SIGSTOP : signal);
+    }
+    if (stop) {
+        (void)raise(SIGSTOP); /* until SIGCONT, which is passed on too */
     }
 }
 

@@ -98,6 +98,20 @@ exec 8<&-
 expect_equal "sweeps what the dead left" "held new" "$(cd /dev/shm && find . -name "orch-exec-*$$" | sed -E "s/.*exec-([a-z]*)$$/\1/" | sort | tr '\n' ' ' | sed 's/ $//')"
 rmdir /dev/shm/orch-exec-{held,new}$$
 
+# stop and go on: the command stands still with us
+spawn "$ORCH" sandbox exec "{\"writable\": [\"$here/out\"]}" -- sh -c "while :; do date +%N >$here/out/tick; done"
+states() { ps -o stat= -p "$SPAWNED" -p "$(pgrep -d, -f "sh -c while :; do date [+]%N >$here")"; }
+all_stopped() { states | grep -q T && ! states | grep -qv T; }
+wait_for 10 test -s out/tick
+kill -TSTP "$SPAWNED"
+check "SIGTSTP stops the verb and the command" wait_for 10 all_stopped
+kill -CONT "$SPAWNED"
+: >out/tick
+check "SIGCONT lets it go on" wait_for 10 test -s out/tick
+kill -TERM "$SPAWNED"
+wait "$SPAWNED"
+expect_equal "and then it ends as usual" 143 "$?"
+
 # refusals: 125, and nothing ran
 refused() { # NAME REGEX SPEC COMMAND…
     local name=$1 regex=$2 spec=$3
