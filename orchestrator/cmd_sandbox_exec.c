@@ -8,24 +8,18 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "config/confinement.h"
+#include "orchestrator/exec_place.h"
 #include "orchestrator/guests.h"
 #include "orchestrator/readable.h"
 #include "orchestrator/verb.h"
 #include "orchestrator/verbs.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <uv.h>
-
-#define WORK_PREFIX "orch-exec-"
-#define WORK_NEW_S 60 /* younger ones may be about to be locked */
 
 enum { EXIT_REFUSED = 125, EXIT_SIGNAL_BASE = 128 };
 
@@ -38,8 +32,7 @@ struct session {
     struct operator_config *operator_config;
     int mechanism; /* enum config_mechanism */
     struct sandbox_spec spec;
-    char *work;
-    int work_lock;
+    struct exec_place work;
     struct environment *env;
     struct sandbox *sb;
     struct call *running;
@@ -187,56 +180,19 @@ static const char *place_for_work(const struct session *s)
     return tmp != NULL && tmp[0] == '/' ? tmp : "/tmp";
 }
 
-/* The lock lasts as long as we do: an unlocked one that is not new is a dead predecessor's. */
-static void sweep(const char *place)
-{
-    DIR *dir = opendir(place);
-    const struct dirent *e;
-    while (dir != NULL && (e = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): own stream */
-        if (strncmp(e->d_name, WORK_PREFIX, strlen(WORK_PREFIX)) != 0) {
-            continue;
-        }
-        struct orch_err ignored = ERR_INIT;
-        AUTO_FD int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        struct stat st;
-        if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && time(NULL) - st.st_mtime > WORK_NEW_S &&
-            flock(fd, LOCK_EX | LOCK_NB) == 0) {
-            (void)!fd_remove_tree(dirfd(dir), e->d_name, &ignored);
-        }
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
-}
-
-static int make_work(struct session *s, struct orch_err *err)
-{
-    const char *place = place_for_work(s);
-    sweep(place);
-    s->work = xasprintf("%s/" WORK_PREFIX "XXXXXX", place);
-    if (mkdtemp(s->work) == NULL) {
-        int code = err_errno(err, ORCH_E_IO, "make %s", s->work);
-        free(s->work);
-        s->work = NULL;
-        return code;
-    }
-    s->work_lock = fd_open(s->work, O_RDONLY | O_DIRECTORY, 0, err);
-    TRY(s->work_lock);
-    return flock(s->work_lock, LOCK_EX | LOCK_NB) < 0 ? err_errno(err, ORCH_E_IO, "lock %s", s->work) : 0;
-}
-
 static int start_environment(struct session *s, struct orch_err *err)
 {
     AUTO_FREE char *node = NULL;
     AUTO_FREE char *init = NULL;
     TRY(guest_find(s->call->program, "orch-node", &node, err));
     TRY(guest_find(s->call->program, "orch-init", &init, err));
-    TRY(make_work(s, err));
+    const char *parent = place_for_work(s);
+    TRY(exec_place_make(parent, &s->work, err));
     struct environment_settings settings = {
         .loop = &s->loop,
         .node_program = node,
         .init_program = init,
-        .work_dir = s->work,
+        .work_dir = s->work.path,
         .work_is_new = true,
         .mechanism = config_mechanism_names[s->mechanism],
         .owner = "exec",
@@ -246,6 +202,7 @@ static int start_environment(struct session *s, struct orch_err *err)
     };
     TRY(environment_new("host", &settings, &s->env, err));
     TRY(environment_start(s->env, on_started, s, err));
+    (void)exec_place_sweep(parent); /* while the node starts */
     return 0;
 }
 
@@ -278,12 +235,7 @@ static void end(struct session *s)
     }
     (void)uv_run(&s->loop, UV_RUN_NOWAIT); /* what is closing */
     (void)uv_loop_close(&s->loop);
-    if (s->work != NULL) {
-        struct orch_err ignored = ERR_INIT;
-        (void)!fd_remove_tree(AT_FDCWD, s->work, &ignored);
-    }
-    fd_close(&s->work_lock);
-    free(s->work);
+    exec_place_remove(&s->work);
     spec_done(&s->spec);
     call_result_done(&s->result);
     operator_release(&s->operator_config);
@@ -329,7 +281,7 @@ static int run(const struct verb_call *call)
         (void)verb_fail(call, &err);
         return EXIT_REFUSED;
     }
-    struct session s = {.call = call, .work_lock = -1, .err = ERR_INIT};
+    struct session s = {.call = call, .work = {.lock = -1}, .err = ERR_INIT};
     struct config_findings findings = {0};
     struct orch_err err = ERR_INIT;
     (void)uv_loop_init(&s.loop);

@@ -88,15 +88,23 @@ try: os.fork()
 except OSError: sys.exit(5)'
 expect_stderr "is named" 'met the limit "processes"|^$'
 
-# what a killed one left goes with a later start; what is in use, or new, stays
-for name in dead held new; do mkdir "/dev/shm/orch-exec-$name$$"; done
-touch -d '10 minutes ago' "/dev/shm/orch-exec-dead$$" "/dev/shm/orch-exec-held$$"
-exec 8<"/dev/shm/orch-exec-held$$"
-flock -n 8
-expect_exit "a start after a crash" 0 "$ORCH" sandbox exec '{}' -- true
-exec 8<&-
-expect_equal "sweeps what the dead left" "held new" "$(cd /dev/shm && find . -name "orch-exec-*$$" | sed -E "s/.*exec-([a-z]*)$$/\1/" | sort | tr '\n' ' ' | sed 's/ $//')"
-rmdir /dev/shm/orch-exec-{held,new}$$
+# what a killed one leaves goes with a later one; what is held stays (bubblewrap: in TMPDIR, which is this script's)
+places() { find "$TMPDIR" -maxdepth 1 -name 'orch-exec-*'; }
+spawn "$ORCH" sandbox exec '{}' --mechanism bubblewrap -- sleep 60
+held=$SPAWNED
+wait_for 10 sh -c "find '$TMPDIR'/orch-exec-*/node-*/roots/0 | grep -q ."
+place=$(places)
+touch -d '2 minutes ago' "$place"
+expect_exit "one runs beside another" 0 "$ORCH" sandbox exec '{}' --mechanism bubblewrap -- true
+expect_equal "and leaves its directory, however old" "$place" "$(places)"
+kill -KILL "$held"
+wait "$held" 2>/dev/null
+touch "$place"
+expect_exit "one runs after a killed one" 0 "$ORCH" sandbox exec '{}' --mechanism bubblewrap -- true
+expect_equal "what is young may be somebody's who was just born" "$place" "$(places)"
+touch -d '2 minutes ago' "$place"
+expect_exit "and one later" 0 "$ORCH" sandbox exec '{}' --mechanism bubblewrap -- true
+expect_equal "removes what that left" "" "$(places)"
 
 # stop and go on: the command stands still with us
 spawn "$ORCH" sandbox exec "{\"writable\": [\"$here/out\"]}" -- sh -c "while :; do date +%N >$here/out/tick; done"
