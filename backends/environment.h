@@ -228,6 +228,8 @@ struct call_result {
     enum call_end end;
     int code;
     bool signalled;        /* `code` is a signal's number */
+    bool no_directory;     /* with not_started: the working directory could not be entered */
+    int start_errno;       /* with not_started: why */
     bool not_started;      /* the program could not be started: CALL_EXITED with 126 or 127, as a shell says it */
     char limit[32];        /* "timeout", "memory", "output", "cpu", "processes", "disk", "file"; "" */
     int64_t limit_value;   /* its value in its own unit (ns, bytes, count) */

@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-enum { EXIT_REFUSED = 125, EXIT_SIGNAL_BASE = 128 };
+enum { EXIT_REFUSED = 125, EXIT_NOT_FOUND = 127, EXIT_SIGNAL_BASE = 128 };
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
@@ -255,11 +255,27 @@ static int refuse(const struct config_findings *findings, const struct orch_err 
     return EXIT_REFUSED;
 }
 
-static int status_of(const struct call_result *r)
+static int status_not_started(const struct session *s)
 {
+    const struct call_result *r = &s->result;
+    const char *what = r->no_directory ? s->spec.cwd : s->call->rest[0];
+    AUTO_BUF struct buf b;
+    buf_init(&b, BUF_MAX_LINE);
+    buf_escaped(&b, what, strlen(what), true);
+    if (r->no_directory) {
+        (void)fprintf(stderr, "orch: nothing was run: chdir: %s: %s inside\n", b.data, strerrordesc_np(r->start_errno));
+        return EXIT_REFUSED;
+    }
+    (void)fprintf(stderr, "orch: %s: %s\n", b.data, r->code == EXIT_NOT_FOUND ? "not found" : "cannot be executed");
+    return r->code;
+}
+
+static int status_of(const struct session *s)
+{
+    const struct call_result *r = &s->result;
     switch (r->end) {
     case CALL_EXITED:
-        return r->code;
+        return r->not_started ? status_not_started(s) : r->code;
     case CALL_SIGNALLED:
         return EXIT_SIGNAL_BASE + r->code;
     case CALL_LIMIT:
@@ -289,10 +305,7 @@ static int run(const struct verb_call *call)
     code = code < 0 ? code : check_operator(&s, &findings, &err);
     code = code < 0 ? code : start_environment(&s, &err);
     code = code < 0 ? code : run_call(&s, &err);
-    int status = code < 0 ? refuse(&findings, &err) : status_of(&s.result);
-    if (s.result.not_started) {
-        (void)fprintf(stderr, "orch: %s: %s\n", call->rest[0], status == 127 ? "not found" : "cannot be executed");
-    }
+    int status = code < 0 ? refuse(&findings, &err) : status_of(&s);
     end(&s);
     config_findings_done(&findings);
     return status;

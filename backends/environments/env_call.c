@@ -158,6 +158,8 @@ static void finish_json(struct call *call, const json_t *result)
         /* As a shell reports it: 126 and 127 are the program's own answer too. */
         r.end = CALL_EXITED;
         r.not_started = true;
+        r.start_errno = r.code;
+        r.no_directory = json_get_flag(result, "no_directory", false);
         r.code = (int)json_get_int(result, "program", 127);
     } else {
         (void)err_set(&r.err, ORCH_E_LOST, "the sandbox died with call `%s` under way", call->name);

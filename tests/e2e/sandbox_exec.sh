@@ -127,6 +127,11 @@ refused() { # NAME REGEX SPEC COMMAND…
     expect_exit "$name" 125 "$ORCH" sandbox exec "$spec" -- "$@" && expect_stderr "$name: why" "$regex"
 }
 refused "a directory that is not there" 'chdir: /nonexistent' '{"chdir": "/nonexistent"}' pwd
+expect_exit "a directory of the sandbox's own is there" 0 "$ORCH" sandbox exec '{"chdir": "/home"}' -- pwd
+expect_equal "and entered" /home "$OUT"
+refused "a directory of the machine is not" "chdir: $here: No such file" "{\"chdir\": \"$here\"}" touch "$here/out/ran"
+sed 's|"/w/data", "limits"|"/w/data/none", "limits"|' "$WORK/full.json" >"$WORK/no-cwd.json"
+refused "nor one that a full spec invents" 'chdir: /w/data/none: No such file' "$WORK/no-cwd.json" true
 refused "memory for nothing" 'memory: at least 1048576' '{"limits": {"memory": 1}}' true
 refused "not JSON" 'SPEC' '{' true
 refused "an unknown member" 'unknown member "reads"' '{"reads": []}' true
