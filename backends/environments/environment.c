@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/utf8.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -45,6 +46,13 @@ static int check_settings(const struct environment_settings *s, struct orch_err 
     }
     if (s->work_dir == NULL || s->work_dir[0] != '/') {
         return err_set(err, ORCH_E_USAGE, "an environment needs the absolute path of a working directory");
+    }
+    const char *const paths[] = {s->node_program, s->init_program, s->work_dir};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        if (paths[i] != NULL && !utf8_valid(paths[i], strlen(paths[i]))) {
+            return err_set(err, ORCH_E_USAGE, "%.400s is not UTF-8: give that directory another name, or set TMPDIR",
+                           paths[i]);
+        }
     }
     return 0;
 }

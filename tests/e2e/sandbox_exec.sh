@@ -81,6 +81,11 @@ expect_exit "odd bytes in arguments and values" 0 env "$(printf 'N\xff=1')" VALU
     sh -c 'printf %s "$VALUE$1" | od -An -tx1; env | LC_ALL=C grep -ac "^N[^A-Za-z_]" || true' sh "$bad"
 expect_equal "pass unchanged" " 61 ff 61 ff 0" "$(tr '\n' ' ' <"$WORK/.e2e/out" | sed 's/ *$//')"
 
+mkdir "$here/sub/d$bad" && cd "$here/sub/d$bad" || exit 1
+expect_exit "a directory whose name is not UTF-8 is refused" 125 "$ORCH" sandbox exec "{\"readable\": [\"$here/sub\"]}" -- pwd
+expect_stderr "by its name" 'cwd: .*not UTF-8'
+cd "$here" && rmdir "sub/d$bad"
+
 # a program that copes with a limit has its own exit status
 expect_exit "a limit that was met" 5 "$ORCH" sandbox exec '{"limits": {"processes": 1}}' -- python3 -c \
     'import os,sys
