@@ -55,6 +55,7 @@ struct environment_settings {
     const char *node_program; /* absolute path of orch-node */
     const char *init_program; /* absolute path of orch-init; NULL: beside orch-node */
     const char *work_dir;     /* absolute, exists, 0700: the node's own files (skeleton roots, trees put there) */
+    bool work_is_new;         /* work_dir was made for this environment: nothing in it is to be swept */
     const char *mechanism;    /* "auto" (NULL) or a name */
     const char *owner;        /* label of everything opened here: the run id; list() shows only these */
     uint32_t uid_first;       /* operator's range of host uids; count 0: the node's default */
@@ -94,7 +95,8 @@ typedef void (*environment_cb)(struct environment *env, const struct environment
  */
 MUST_USE int environment_new(const char *name, const struct environment_settings *settings, struct environment **ret,
                              struct orch_err *err);
-/* Starts the node and learns its capabilities. Sandboxes may be asked for only after the callback said success. */
+/* Starts the node and learns its capabilities, which are there once the callback said success. Sandboxes may be opened
+ * and called before that: the requests follow the greeting at once, and fail when it does. Everything else waits. */
 MUST_USE int environment_start(struct environment *env, environment_cb cb, void *arg, struct orch_err *err);
 /* Facts; the mechanism and what follows are NULL before start has succeeded. Borrowed. */
 const struct environment_caps *environment_caps(const struct environment *env);
@@ -226,6 +228,8 @@ struct call_result {
     enum call_end end;
     int code;
     bool signalled;        /* `code` is a signal's number */
+    bool no_directory;     /* with not_started: the working directory could not be entered */
+    int start_errno;       /* with not_started: why */
     bool not_started;      /* the program could not be started: CALL_EXITED with 126 or 127, as a shell says it */
     char limit[32];        /* "timeout", "memory", "output", "cpu", "processes", "disk", "file"; "" */
     int64_t limit_value;   /* its value in its own unit (ns, bytes, count) */

@@ -153,8 +153,18 @@ static bool reserved(const char *path)
     return false;
 }
 
+/* Paths travel as JSON: another name would be opened than was asked for. */
+static int check_utf8(const char *what, const char *path, struct orch_err *err)
+{
+    if (!utf8_valid(path, strlen(path))) {
+        return err_set(err, ORCH_E_CONFIG, "%s: \"%.200s\" is not UTF-8: give it another name", what, path);
+    }
+    return 0;
+}
+
 static int check_target(const char *what, const char *path, struct orch_err *err)
 {
+    TRY(check_utf8(what, path, err));
     if (!plain_absolute(path)) {
         return err_set(err, ORCH_E_CONFIG, "%s: \"%.200s\" is not an absolute, normalised path", what, path);
     }
@@ -181,6 +191,7 @@ static int check_tree_or_path(const char *what, const char *source, struct orch_
 
 static int check_grant(const struct spec_grant *g, struct orch_err *err)
 {
+    TRY(check_utf8("grants", g->source, err));
     TRY(check_target("grants", g->target, err));
     if (g->mode >= SPEC_MODE_COUNT || g->kind >= SPEC_KIND_COUNT) {
         return err_set(err, ORCH_E_CONFIG, "grants: %.200s: no such mode or kind", g->target);
@@ -196,6 +207,7 @@ static int check_grant(const struct spec_grant *g, struct orch_err *err)
         return err_set(err, ORCH_E_CONFIG, "grants: %.200s: only a work: source can start from something", g->target);
     }
     if (g->from != NULL) {
+        TRY(check_utf8("from", g->from, err));
         TRY(check_tree_or_path("from", g->from, err));
     }
     if (strncmp(g->source, "tree:", 5) == 0 && (g->mode != SPEC_RO || g->kind != SPEC_DIR)) {
@@ -291,6 +303,7 @@ static int check_paths(const struct sandbox_spec *s, struct orch_err *err)
         TRY(check_target("hide", *d, err));
     }
     for (char **d = s->absent; *d != NULL; d++) {
+        TRY(check_utf8("absent", *d, err));
         if (!plain_absolute(*d)) {
             return err_set(err, ORCH_E_CONFIG, "absent: \"%.200s\" is not an absolute, normalised path", *d);
         }
@@ -311,6 +324,7 @@ int spec_check(const struct sandbox_spec *s, struct orch_err *err)
     if (s->network >= SPEC_NETWORK_COUNT) {
         return err_set(err, ORCH_E_CONFIG, "network: no such mode");
     }
+    TRY(check_utf8("cwd", s->cwd, err));
     if (strcmp(s->cwd, "/") != 0 && !plain_absolute(s->cwd)) {
         return err_set(err, ORCH_E_CONFIG, "cwd: \"%.200s\" is not an absolute, normalised path", s->cwd);
     }

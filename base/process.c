@@ -85,7 +85,9 @@ static int child_run(void *arg)
     struct child_plan *p = arg;
     child_descriptors(p);
     child_signals();
-    (void)setsid();
+    if (!p->s->same_session) {
+        (void)setsid();
+    }
     (void)umask(022);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
         child_fail(p);

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -23,14 +24,15 @@ struct spawn {
     const char *program; /* absolute path, executed as it is */
     char *const *argv;
     char *const *envp;
-    const char *cwd; /* NULL: unchanged */
+    const char *cwd;   /* NULL: unchanged */
+    bool same_session; /* stay in the caller's: for a child that makes one of its own, which is not cheap */
     const struct spawn_fd *fds;
     size_t fd_count; /* everything else is closed; 0–2 not listed become /dev/null */
 };
 
 /*
- * Starts a child in a session of its own, with default signals and no blocked
- * ones, umask 022, and SIGKILL on the death of the calling *thread*
+ * Starts a child in a session of its own (unless same_session), with default
+ * signals and no blocked ones, umask 022, and SIGKILL on the death of the calling *thread*
  * (prctl(2), PR_SET_PDEATHSIG): call it only from threads that live as long as
  * the process. Returns the pid; *ret_pidfd (pidfd_open(2)) is owned by the
  * caller. A failing exec is reported here, not as an exit status:

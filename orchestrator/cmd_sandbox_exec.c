@@ -8,28 +8,22 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "config/confinement.h"
+#include "orchestrator/exec_place.h"
 #include "orchestrator/guests.h"
 #include "orchestrator/readable.h"
 #include "orchestrator/verb.h"
 #include "orchestrator/verbs.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
-#define WORK_PREFIX "orch-exec-"
-#define WORK_NEW_S 60 /* younger ones may be about to be locked */
+enum { EXIT_REFUSED = 125, EXIT_NOT_FOUND = 127, EXIT_SIGNAL_BASE = 128 };
 
-enum { EXIT_REFUSED = 125, EXIT_SIGNAL_BASE = 128 };
-
-static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 struct session {
     const struct verb_call *call;
@@ -38,12 +32,11 @@ struct session {
     struct operator_config *operator_config;
     int mechanism; /* enum config_mechanism */
     struct sandbox_spec spec;
-    char *work;
-    int work_lock;
+    struct exec_place work;
     struct environment *env;
     struct sandbox *sb;
     struct call *running;
-    bool started, opened, ended, closed;
+    bool opened, ended, closed;
     struct orch_err err; /* why nothing ran */
     struct call_result result;
 };
@@ -62,7 +55,6 @@ static void on_started(struct environment *env, const struct environment_result 
     struct session *s = arg;
     (void)env;
     s->err = r->err;
-    s->started = true;
 }
 
 /* One line a tier, whoever asked for the mechanism. */
@@ -82,7 +74,7 @@ static void on_opened(struct sandbox *sb, const struct sandbox_opened *o, void *
     struct session *s = arg;
     (void)sb;
     if (o->err.code < 0) {
-        s->err = o->err;
+        s->err = s->err.code < 0 ? s->err : o->err;
         return;
     }
     s->opened = true;
@@ -118,8 +110,13 @@ static void on_closed(void *arg)
 static void on_signal(uv_signal_t *handle, int signal)
 {
     struct session *s = handle->data;
+    /* SIGTSTP does nothing in a session without a terminal, which the command's is */
+    bool stop = signal == SIGTSTP;
     if (s->running != NULL) {
-        call_signal(s->running, signal);
+        call_signal(s->running, stop ? SIGSTOP : signal);
+    }
+    if (stop) {
+        (void)raise(SIGSTOP); /* until SIGCONT, which is passed on too */
     }
 }
 
@@ -199,57 +196,20 @@ static const char *place_for_work(const struct session *s)
     return tmp != NULL && tmp[0] == '/' ? tmp : "/tmp";
 }
 
-/* The lock lasts as long as we do: an unlocked one that is not new is a dead predecessor's. */
-static void sweep(const char *place)
-{
-    DIR *dir = opendir(place);
-    const struct dirent *e;
-    while (dir != NULL && (e = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): own stream */
-        if (strncmp(e->d_name, WORK_PREFIX, strlen(WORK_PREFIX)) != 0) {
-            continue;
-        }
-        struct orch_err ignored = ERR_INIT;
-        AUTO_FD int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        struct stat st;
-        if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && time(NULL) - st.st_mtime > WORK_NEW_S &&
-            flock(fd, LOCK_EX | LOCK_NB) == 0) {
-            (void)!fd_remove_tree(dirfd(dir), e->d_name, &ignored);
-        }
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
-}
-
-static int make_work(struct session *s, struct orch_err *err)
-{
-    const char *place = place_for_work(s);
-    sweep(place);
-    s->work = xasprintf("%s/" WORK_PREFIX "XXXXXX", place);
-    if (mkdtemp(s->work) == NULL) {
-        int code = err_errno(err, ORCH_E_IO, "make %s", s->work);
-        free(s->work);
-        s->work = NULL;
-        return code;
-    }
-    s->work_lock = fd_open(s->work, O_RDONLY | O_DIRECTORY, 0, err);
-    TRY(s->work_lock);
-    (void)fchmod(s->work_lock, 0711); /* in place, sandboxes have their directories below it */
-    return flock(s->work_lock, LOCK_EX | LOCK_NB) < 0 ? err_errno(err, ORCH_E_IO, "lock %s", s->work) : 0;
-}
-
 static int start_environment(struct session *s, struct orch_err *err)
 {
     AUTO_FREE char *node = NULL;
     AUTO_FREE char *init = NULL;
     TRY(guest_find(s->call->program, "orch-node", &node, err));
     TRY(guest_find(s->call->program, "orch-init", &init, err));
-    TRY(make_work(s, err));
+    const char *parent = place_for_work(s);
+    TRY(exec_place_make(parent, &s->work, err));
     struct environment_settings settings = {
         .loop = &s->loop,
         .node_program = node,
         .init_program = init,
-        .work_dir = s->work,
+        .work_dir = s->work.path,
+        .work_is_new = true,
         .mechanism = config_mechanism_names[s->mechanism],
         .owner = "exec",
         .uid_first = (uint32_t)s->operator_config->uid_range.first,
@@ -258,11 +218,8 @@ static int start_environment(struct session *s, struct orch_err *err)
     };
     TRY(environment_new("host", &settings, &s->env, err));
     TRY(environment_start(s->env, on_started, s, err));
-    await(s, &s->started);
-    if (s->err.code < 0) {
-        *err = s->err;
-    }
-    return s->err.code;
+    (void)exec_place_sweep(parent); /* while the node starts */
+    return 0;
 }
 
 static int run_call(struct session *s, struct orch_err *err)
@@ -294,12 +251,7 @@ static void end(struct session *s)
     }
     (void)uv_run(&s->loop, UV_RUN_NOWAIT); /* what is closing */
     (void)uv_loop_close(&s->loop);
-    if (s->work != NULL) {
-        struct orch_err ignored = ERR_INIT;
-        (void)!fd_remove_tree(AT_FDCWD, s->work, &ignored);
-    }
-    fd_close(&s->work_lock);
-    free(s->work);
+    exec_place_remove(&s->work);
     spec_done(&s->spec);
     call_result_done(&s->result);
     operator_release(&s->operator_config);
@@ -319,11 +271,27 @@ static int refuse(const struct config_findings *findings, const struct orch_err 
     return EXIT_REFUSED;
 }
 
-static int status_of(const struct call_result *r)
+static int status_not_started(const struct session *s)
 {
+    const struct call_result *r = &s->result;
+    const char *what = r->no_directory ? s->spec.cwd : s->call->rest[0];
+    AUTO_BUF struct buf b;
+    buf_init(&b, BUF_MAX_LINE);
+    buf_escaped(&b, what, strlen(what), true);
+    if (r->no_directory) {
+        (void)fprintf(stderr, "orch: nothing was run: chdir: %s: %s inside\n", b.data, strerrordesc_np(r->start_errno));
+        return EXIT_REFUSED;
+    }
+    (void)fprintf(stderr, "orch: %s: %s\n", b.data, r->code == EXIT_NOT_FOUND ? "not found" : "cannot be executed");
+    return r->code;
+}
+
+static int status_of(const struct session *s)
+{
+    const struct call_result *r = &s->result;
     switch (r->end) {
     case CALL_EXITED:
-        return r->code;
+        return r->not_started ? status_not_started(s) : r->code;
     case CALL_SIGNALLED:
         return EXIT_SIGNAL_BASE + r->code;
     case CALL_LIMIT:
@@ -345,7 +313,7 @@ static int run(const struct verb_call *call)
         (void)verb_fail(call, &err);
         return EXIT_REFUSED;
     }
-    struct session s = {.call = call, .work_lock = -1, .err = ERR_INIT};
+    struct session s = {.call = call, .work = {.lock = -1}, .err = ERR_INIT};
     struct config_findings findings = {0};
     struct orch_err err = ERR_INIT;
     (void)uv_loop_init(&s.loop);
@@ -353,10 +321,7 @@ static int run(const struct verb_call *call)
     code = code < 0 ? code : check_operator(&s, &findings, &err);
     code = code < 0 ? code : start_environment(&s, &err);
     code = code < 0 ? code : run_call(&s, &err);
-    int status = code < 0 ? refuse(&findings, &err) : status_of(&s.result);
-    if (s.result.not_started) {
-        (void)fprintf(stderr, "orch: %s: %s\n", call->rest[0], status == 127 ? "not found" : "cannot be executed");
-    }
+    int status = code < 0 ? refuse(&findings, &err) : status_of(&s);
     end(&s);
     config_findings_done(&findings);
     return status;

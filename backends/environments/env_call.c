@@ -158,6 +158,8 @@ static void finish_json(struct call *call, const json_t *result)
         /* As a shell reports it: 126 and 127 are the program's own answer too. */
         r.end = CALL_EXITED;
         r.not_started = true;
+        r.start_errno = r.code;
+        r.no_directory = json_get_flag(result, "no_directory", false);
         r.code = (int)json_get_int(result, "program", 127);
     } else {
         (void)err_set(&r.err, ORCH_E_LOST, "the sandbox died with call `%s` under way", call->name);
@@ -470,7 +472,7 @@ static json_t *call_body(const struct sandbox *sb, const struct call_spec *spec)
 
 static int check_call(const struct sandbox *sb, const struct call_spec *spec, struct orch_err *err)
 {
-    TRY(environment_usable(sb->env, err));
+    TRY(environment_asked(sb->env, err));
     if (spec->name == NULL || !spec_name_is_valid(spec->name)) {
         return err_set(err, ORCH_E_USAGE, "`%s` is not a call name", spec->name != NULL ? spec->name : "");
     }

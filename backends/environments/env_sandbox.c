@@ -167,7 +167,7 @@ static void send_open(struct sandbox *sb)
 static struct sandbox *new_sandbox(struct environment *env, const struct sandbox_options *options, sandbox_open_cb cb,
                                    void *arg, struct orch_err *err)
 {
-    if (environment_usable(env, err) < 0) {
+    if (environment_asked(env, err) < 0) {
         return NULL;
     }
     if (options->name == NULL || !spec_name_is_valid(options->name)) {

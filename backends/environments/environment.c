@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/utf8.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -33,6 +34,11 @@ int environment_usable(const struct environment *env, struct orch_err *err)
     }
 }
 
+int environment_asked(const struct environment *env, struct orch_err *err)
+{
+    return env->state == ENV_STARTING ? 0 : environment_usable(env, err);
+}
+
 static int check_settings(const struct environment_settings *s, struct orch_err *err)
 {
     if (s->loop == NULL || s->node_program == NULL || s->node_program[0] != '/') {
@@ -40,6 +46,13 @@ static int check_settings(const struct environment_settings *s, struct orch_err 
     }
     if (s->work_dir == NULL || s->work_dir[0] != '/') {
         return err_set(err, ORCH_E_USAGE, "an environment needs the absolute path of a working directory");
+    }
+    const char *const paths[] = {s->node_program, s->init_program, s->work_dir};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        if (paths[i] != NULL && !utf8_valid(paths[i], strlen(paths[i]))) {
+            return err_set(err, ORCH_E_USAGE, "%.400s is not UTF-8: give that directory another name, or set TMPDIR",
+                           paths[i]);
+        }
     }
     return 0;
 }
@@ -67,6 +80,7 @@ int environment_new(const char *name, const struct environment_settings *setting
     env->mechanism = xstrdup(settings->mechanism != NULL ? settings->mechanism : "auto");
     env->init_program = settings->init_program != NULL ? xstrdup(settings->init_program) : path_join(dir, "orch-init");
     env->work_dir = xstrdup(settings->work_dir);
+    env->work_is_new = settings->work_is_new;
     for (size_t i = 0; settings->covered != NULL && settings->covered[i] != NULL; i++) {
         env->covered = strv_append(env->covered, xstrdup(settings->covered[i]));
     }
@@ -211,7 +225,9 @@ int environment_start(struct environment *env, environment_cb cb, void *arg, str
         return r;
     }
     env->state = ENV_STARTING;
-    environment_start_sweep(env);
+    if (!env->work_is_new) {
+        environment_start_sweep(env);
+    }
     env->start_cb = cb;
     env->start_arg = arg;
     (void)node_request(env->client, hello_request(env), late_hello, on_hello, env);

@@ -30,7 +30,7 @@ struct environment {
 
     /* settings, owned copies */
     char *node_program, *init_program, *work_dir, *mechanism, *off;
-    bool pass_stdio;
+    bool pass_stdio, work_is_new;
     char **covered;
     uint32_t uid_first, uid_count;
     unsigned lose_every;
@@ -113,6 +113,8 @@ void environment_defer(struct environment *env); /* streams are pumped from the 
 void environment_maybe_closed(struct environment *env);
 /* ORCH_E_USAGE before start has succeeded, ORCH_E_INTERRUPTED while closing. */
 MUST_USE int environment_usable(const struct environment *env, struct orch_err *err);
+/* The same for what may follow the greeting without waiting for its answer. */
+MUST_USE int environment_asked(const struct environment *env, struct orch_err *err);
 
 /* env_sweep.c */
 /* Marks a directory as in use while the descriptor is open; -1 when it cannot. */

@@ -63,11 +63,16 @@ struct control_hello {
     uint32_t filtered;     /* 1: every call has the system call filter */
 };
 
+/* What could not be done when the program was not started. */
+enum control_step { CONTROL_STEP_PROGRAM, CONTROL_STEP_DIRECTORY };
+
 struct control_exit {
     int32_t status;     /* as wait(2); meaningless when exec_errno != 0 */
     int32_t exec_errno; /* != 0: the program was not started */
+    uint32_t exec_step; /* enum control_step, with exec_errno */
     uint32_t left;      /* processes alive after the main one */
     uint32_t killed;    /* a SIGNAL 9 came */
+    uint32_t reserved;
     uint64_t user_us, system_us, maxrss_kb, wall_ns;
 };
 

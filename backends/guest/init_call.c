@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REPORT_FD 3 /* in the child: errno of a failed exec */
+#define REPORT_FD 3 /* in the child: why the exec failed */
 
 static int64_t now_ns(void)
 {
@@ -66,6 +66,11 @@ static int read_plan(const struct control_message *m, struct plan *ret)
     return 0;
 }
 
+struct failure {
+    int sys; /* errno; negative: not the program's fault, nothing may run here */
+    enum control_step step;
+};
+
 static void child(struct plan *p, const struct confinement *c, const int stdio[3], int report)
     __attribute__((noreturn));
 static void child(struct plan *p, const struct confinement *c, const int stdio[3], int report)
@@ -82,11 +87,13 @@ static void child(struct plan *p, const struct confinement *c, const int stdio[3
     if (sys == 0) {
         sys = -drop_call(&p->call);
     }
-    if (sys == 0) {
-        sys = chdir(p->cwd) < 0 ? errno : 0;
+    enum control_step step = CONTROL_STEP_PROGRAM;
+    if (sys == 0 && chdir(p->cwd) < 0) {
+        sys = errno;
+        step = CONTROL_STEP_DIRECTORY;
     }
     if (sys == 0) {
-        sys = confine_call(c); /* negative: not the program's fault, nothing may run here */
+        sys = confine_call(c);
     }
     if (sys == 0) {
         sys = syscall(SYS_close_range, REPORT_FD + 1, ~0U, 0) < 0 ? errno : 0;
@@ -96,7 +103,8 @@ static void child(struct plan *p, const struct confinement *c, const int stdio[3
         (void)execvp(p->argv[0], p->argv);
         sys = errno;
     }
-    ssize_t ignored = write(REPORT_FD, &sys, sizeof sys);
+    const struct failure f = {sys, step};
+    ssize_t ignored = write(REPORT_FD, &f, sizeof f);
     (void)ignored;
     _exit(127);
 }
@@ -113,22 +121,24 @@ static int start(struct plan *p, const struct confinement *c, const int stdio[3]
     if (pid == 0) {
         child(p, c, stdio, report[1]);
     }
-    int sys = pid < 0 ? errno : 0;
+    struct failure f = {.sys = pid < 0 ? errno : 0};
     (void)close(report[1]);
-    if (sys == 0) {
+    if (f.sys == 0) {
+        struct failure told;
         ssize_t n;
         do {
-            n = read(report[0], &sys, sizeof sys);
+            n = read(report[0], &told, sizeof told);
         } while (n < 0 && errno == EINTR);
-        sys = n == (ssize_t)sizeof sys ? sys : 0;
+        f = n == (ssize_t)sizeof told ? told : f;
     }
     (void)close(report[0]);
-    if (sys < 0) {
-        return sys;
+    if (f.sys < 0) {
+        return f.sys;
     }
-    if (sys != 0) {
+    if (f.sys != 0) {
         (void)kill_all();
-        *ret_exit = (struct control_exit){.exec_errno = sys, .wall_ns = (uint64_t)(now_ns() - started)};
+        *ret_exit = (struct control_exit){
+            .exec_errno = f.sys, .exec_step = (uint32_t)f.step, .wall_ns = (uint64_t)(now_ns() - started)};
         return 0;
     }
     *ret = (struct running_call){.pid = pid, .started_ns = started};

@@ -60,15 +60,36 @@ static char *next_line(char **at)
     return line;
 }
 
-/* This process's own group in the hierarchy with that controller; NULL controller: version 2. Owned. */
-static char *own_group(const char *controller)
+/* What the kernel tells; each is read once, as a machine with many mounts takes its time over them. NULL: unreadable.
+ */
+struct tables {
+    char *groups; /* /proc/self/cgroup */
+    char *mounts; /* /proc/self/mountinfo */
+};
+
+static void tables_read(struct tables *t)
 {
     struct orch_err ignored = ERR_INIT;
-    AUTO_FREE char *text = NULL;
     size_t len = 0;
-    if (fd_read_file("/proc/self/cgroup", VALUE_MAX, &text, &len, &ignored) < 0) {
+    *t = (struct tables){.groups = NULL};
+    if (fd_read_file("/proc/self/cgroup", VALUE_MAX, &t->groups, &len, &ignored) == 0) {
+        (void)!fd_read_file("/proc/self/mountinfo", TABLE_MAX, &t->mounts, &len, &ignored);
+    }
+}
+
+static void tables_done(struct tables *t)
+{
+    free(t->groups);
+    free(t->mounts);
+}
+
+/* This process's own group in the hierarchy with that controller; NULL controller: version 2. Owned. */
+static char *own_group(const struct tables *t, const char *controller)
+{
+    if (t->groups == NULL) {
         return NULL;
     }
+    AUTO_FREE char *text = xstrdup(t->groups);
     char *at = text;
     for (char *line = next_line(&at); line != NULL; line = next_line(&at)) {
         char *names = strchr(line, ':');
@@ -93,15 +114,13 @@ static char *seen_at(const char *mount, const char *root, const char *group)
 }
 
 /* The directory in which a group of ours can be made; NULL: there is no such hierarchy. Owned. */
-static char *find_base(const char *controller)
+static char *find_base(const struct tables *t, const char *controller)
 {
-    struct orch_err ignored = ERR_INIT;
-    AUTO_FREE char *text = NULL;
-    AUTO_FREE char *group = own_group(controller);
-    size_t len = 0;
-    if (group == NULL || fd_read_file("/proc/self/mountinfo", TABLE_MAX, &text, &len, &ignored) < 0) {
+    AUTO_FREE char *group = own_group(t, controller);
+    if (group == NULL || t->mounts == NULL) {
         return NULL;
     }
+    AUTO_FREE char *text = xstrdup(t->mounts);
     char *at = text;
     for (char *line = next_line(&at); line != NULL; line = next_line(&at)) {
         char root[1024];
@@ -303,14 +322,16 @@ struct cgroup_tree *cgroup_tree_new(void)
 {
     struct cgroup_tree *t = xcalloc(1, sizeof *t);
     *t = (struct cgroup_tree){.dirs = {-1, -1}, .own = own_name()};
-    t->bases[MEMORY] = find_base("memory");
-    t->bases[PIDS] = find_base("pids");
+    AUTO(tables_done) struct tables tables;
+    tables_read(&tables);
+    t->bases[MEMORY] = find_base(&tables, "memory");
+    t->bases[PIDS] = find_base(&tables, "pids");
     t->version = 1;
     if (t->bases[MEMORY] == NULL || t->bases[PIDS] == NULL) {
         free(t->bases[MEMORY]);
         free(t->bases[PIDS]);
         t->bases[PIDS] = NULL;
-        t->bases[MEMORY] = find_base(NULL);
+        t->bases[MEMORY] = find_base(&tables, NULL);
         t->version = 2;
     }
     if (t->bases[MEMORY] == NULL) {

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -135,19 +136,16 @@ static int claim_id(uint32_t id)
 
 /* ---- the namespace of a slot ---- */
 
-static void holder(int ready, int go, pid_t parent) __attribute__((noreturn));
-static void holder(int ready, int go, pid_t parent)
+static void holder(int ready, pid_t parent) __attribute__((noreturn));
+static void holder(int ready, pid_t parent)
 {
-    char step = unshare(CLONE_NEWUSER) == 0 ? 1 : 0;
-    /* after the unshare, which clears it: a node that is killed takes its holders with it */
+    /* a node that is killed takes its holders with it */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent) {
         _exit(1);
     }
-    if (write(ready, &step, 1) != 1 || step == 0 || read(go, &step, 1) != 1) {
-        _exit(1);
-    }
+    /* beside the node, which writes the maps: what counts here is the capability in the namespace, not the id */
     int fd = open("/proc/sys/user/max_user_namespaces", O_WRONLY | O_CLOEXEC);
-    step = fd >= 0 && write(fd, "0", 1) == 1 ? 1 : 0;
+    char step = fd >= 0 && write(fd, "0", 1) == 1 ? 1 : 0;
     if (write(ready, &step, 1) != 1) {
         _exit(1);
     }
@@ -193,13 +191,10 @@ static int expect_step(int ready, const char *what, struct orch_err *err)
     return n == 1 && step == 1 ? 0 : err_set(err, ORCH_E_UNAVAILABLE, "a user namespace: %s failed", what);
 }
 
-static int build_namespace(const struct identity_pool *p, pid_t pid, int ready, int go, uint32_t id,
-                           struct orch_err *err)
+static int build_namespace(const struct identity_pool *p, pid_t pid, int ready, uint32_t id, struct orch_err *err)
 {
-    TRY(expect_step(ready, "unshare", err));
     TRY(write_map(p, pid, false, id, err));
     TRY(write_map(p, pid, true, id, err));
-    TRY(fd_write_all(go, "x", 1, err));
     TRY(expect_step(ready, "forbidding further namespaces", err));
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
@@ -213,31 +208,24 @@ static int make_namespace(const struct identity_pool *p, uint32_t id, int *ret, 
     if (p->plain) {
         return 0;
     }
-    int to_us[2];
-    int to_child[2];
-    if (pipe2(to_us, O_CLOEXEC) < 0) {
+    int pipe_fds[2];
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
         return err_errno(err, ORCH_E_IO, "pipe");
     }
-    AUTO_FD int ready = to_us[0];
-    AUTO_FD int ready_child = to_us[1];
-    if (pipe2(to_child, O_CLOEXEC) < 0) {
-        return err_errno(err, ORCH_E_IO, "pipe");
-    }
-    AUTO_FD int go_child = to_child[0];
-    AUTO_FD int go = to_child[1];
+    AUTO_FD int ready = pipe_fds[0];
+    AUTO_FD int ready_child = pipe_fds[1];
     pid_t self = getpid();
-    pid_t pid = fork();
+    /* as fork(2), which takes no flags: the namespace is there at once, nobody waits for the child to make it */
+    pid_t pid = (pid_t)syscall(SYS_clone, (unsigned long)CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, 0UL);
     if (pid == 0) {
         (void)close(ready);
-        (void)close(go);
-        holder(ready_child, go_child, self);
+        holder(ready_child, self);
     }
     if (pid < 0) {
-        return err_errno(err, ORCH_E_IO, "fork");
+        return err_errno(err, ORCH_E_UNAVAILABLE, "make a user namespace");
     }
     fd_close(&ready_child);
-    fd_close(&go_child);
-    *ret = build_namespace(p, pid, ready, go, id, err);
+    *ret = build_namespace(p, pid, ready, id, err);
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
     return *ret < 0 ? *ret : 0;

@@ -119,6 +119,7 @@ static void set_end(const struct node_call *c, json_t *o)
     json_set_str(o, "end", end);
     json_set_int(o, "code", code);
     json_set_int(o, "program", program);
+    json_set_flag(o, "no_directory", program != 0 && e->exec_step == CONTROL_STEP_DIRECTORY);
 }
 
 static json_t *result_json(struct node_call *c)

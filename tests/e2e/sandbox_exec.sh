@@ -81,6 +81,11 @@ expect_exit "odd bytes in arguments and values" 0 env "$(printf 'N\xff=1')" VALU
     sh -c 'printf %s "$VALUE$1" | od -An -tx1; env | LC_ALL=C grep -ac "^N[^A-Za-z_]" || true' sh "$bad"
 expect_equal "pass unchanged" " 61 ff 61 ff 0" "$(tr '\n' ' ' <"$WORK/.e2e/out" | sed 's/ *$//')"
 
+mkdir "$here/sub/d$bad" && cd "$here/sub/d$bad" || exit 1
+expect_exit "a directory whose name is not UTF-8 is refused" 125 "$ORCH" sandbox exec "{\"readable\": [\"$here/sub\"]}" -- pwd
+expect_stderr "by its name" 'cwd: .*not UTF-8'
+cd "$here" && rmdir "sub/d$bad"
+
 # a program that copes with a limit has its own exit status
 expect_exit "a limit that was met" 5 "$ORCH" sandbox exec '{"limits": {"processes": 1}}' -- python3 -c \
     'import os,sys
@@ -88,15 +93,37 @@ try: os.fork()
 except OSError: sys.exit(5)'
 expect_stderr "is named" 'met the limit "processes"|^$'
 
-# what a killed one left goes with a later start; what is in use, or new, stays
-for name in dead held new; do mkdir "/dev/shm/orch-exec-$name$$"; done
-touch -d '10 minutes ago' "/dev/shm/orch-exec-dead$$" "/dev/shm/orch-exec-held$$"
-exec 8<"/dev/shm/orch-exec-held$$"
-flock -n 8
-expect_exit "a start after a crash" 0 "$ORCH" sandbox exec '{}' -- true
-exec 8<&-
-expect_equal "sweeps what the dead left" "held new" "$(cd /dev/shm && find . -name "orch-exec-*$$" | sed -E "s/.*exec-([a-z]*)$$/\1/" | sort | tr '\n' ' ' | sed 's/ $//')"
-rmdir /dev/shm/orch-exec-{held,new}$$
+# what a killed one leaves goes with a later one; what is held stays (bubblewrap: in TMPDIR, which is this script's)
+places() { find "$TMPDIR" -maxdepth 1 -name 'orch-exec-*'; }
+spawn "$ORCH" sandbox exec '{}' --mechanism bubblewrap -- sleep 60
+held=$SPAWNED
+wait_for 10 sh -c "find '$TMPDIR'/orch-exec-*/node-*/roots/0 | grep -q ."
+place=$(places)
+touch -d '2 minutes ago' "$place"
+expect_exit "one runs beside another" 0 "$ORCH" sandbox exec '{}' --mechanism bubblewrap -- true
+expect_equal "and leaves its directory, however old" "$place" "$(places)"
+kill -KILL "$held"
+wait "$held" 2>/dev/null
+touch "$place"
+expect_exit "one runs after a killed one" 0 "$ORCH" sandbox exec '{}' --mechanism bubblewrap -- true
+expect_equal "what is young may be somebody's who was just born" "$place" "$(places)"
+touch -d '2 minutes ago' "$place"
+expect_exit "and one later" 0 "$ORCH" sandbox exec '{}' --mechanism bubblewrap -- true
+expect_equal "removes what that left" "" "$(places)"
+
+# stop and go on: the command stands still with us
+spawn "$ORCH" sandbox exec "{\"writable\": [\"$here/out\"]}" -- sh -c "while :; do date +%N >$here/out/tick; done"
+states() { ps -o stat= -p "$SPAWNED" -p "$(pgrep -d, -f "sh -c while :; do date [+]%N >$here")"; }
+all_stopped() { states | grep -q T && ! states | grep -qv T; }
+wait_for 10 test -s out/tick
+kill -TSTP "$SPAWNED"
+check "SIGTSTP stops the verb and the command" wait_for 10 all_stopped
+kill -CONT "$SPAWNED"
+: >out/tick
+check "SIGCONT lets it go on" wait_for 10 test -s out/tick
+kill -TERM "$SPAWNED"
+wait "$SPAWNED"
+expect_equal "and then it ends as usual" 143 "$?"
 
 # refusals: 125, and nothing ran
 refused() { # NAME REGEX SPEC COMMAND…
@@ -105,6 +132,11 @@ refused() { # NAME REGEX SPEC COMMAND…
     expect_exit "$name" 125 "$ORCH" sandbox exec "$spec" -- "$@" && expect_stderr "$name: why" "$regex"
 }
 refused "a directory that is not there" 'chdir: /nonexistent' '{"chdir": "/nonexistent"}' pwd
+expect_exit "a directory of the sandbox's own is there" 0 "$ORCH" sandbox exec '{"chdir": "/home"}' -- pwd
+expect_equal "and entered" /home "$OUT"
+refused "a directory of the machine is not" "chdir: $here: No such file" "{\"chdir\": \"$here\"}" touch "$here/out/ran"
+sed 's|"/w/data", "limits"|"/w/data/none", "limits"|' "$WORK/full.json" >"$WORK/no-cwd.json"
+refused "nor one that a full spec invents" 'chdir: /w/data/none: No such file' "$WORK/no-cwd.json" true
 refused "memory for nothing" 'memory: at least 1048576' '{"limits": {"memory": 1}}' true
 refused "not JSON" 'SPEC' '{' true
 refused "an unknown member" 'unknown member "reads"' '{"reads": []}' true

@@ -39,6 +39,16 @@ Test(spec, json_round_trip_is_equal)
     cr_assert_eq(strv_len(b.env), 2u);
 }
 
+Test(spec, a_path_that_is_not_utf8_is_refused_by_name)
+{
+    AUTO_SPEC struct sandbox_spec s;
+    struct orch_err err = ERR_INIT;
+    fill(&s);
+    spec_add_hide(&s, "/w/adapter/\xff");
+    cr_assert_eq(spec_check(&s, &err), ORCH_E_CONFIG);
+    cr_assert_not_null(strstr(err.message, "hide: \"/w/adapter/\xff\" is not UTF-8"), "%s", err.message);
+}
+
 static const char *refusal(const char *text)
 {
     static struct orch_err err;
