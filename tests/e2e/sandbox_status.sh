@@ -36,7 +36,7 @@ check "names file and line" grep -q 'a.yaml:3$' <<<"$(source_of confinement.requ
 echo 'confinement: {mechanism: seatbelt}' >"$config"
 expect_exit "what cannot be had" 3 "$ORCH" sandbox status --json
 expect_equal "is told as a state" unenforceable "$(json_get 'd["state"]')"
-check "with the problem" grep -q 'not built yet' <<<"$(json_get 'd["problem"]')"
+check "with the problem" grep -q 'needs macOS' <<<"$(json_get 'd["problem"]')"
 expect_equal "and no layer is on" 0 "$(json_get 'sum(l["on"] for l in d["layers"])')"
 rm "$config"
 expect_exit "off while it is required" 3 env ORCH_AGENT_SANDBOX=off "$ORCH" sandbox status
