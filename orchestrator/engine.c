@@ -126,43 +126,6 @@ static int load_all(struct engine *e, const char *config_path, char *const *over
     return check_program(e->template.check_command, c->candidate.template_dir, "the template's check.command", err);
 }
 
-/* The record and everything raw stay hidden from every sandbox, whoever asks and whoever runs: a path that holds the
- * state, or lies in it, is granted to nobody. */
-static int check_grants(const struct engine *e, const char *key, char *const *paths, struct orch_err *err)
-{
-    for (size_t i = 0; paths[i] != NULL; i++) {
-        AUTO_FREE char *real = NULL;
-        struct orch_err absent = ERR_INIT;
-        if (path_real(paths[i], &real, &absent) < 0) {
-            real = path_normal(paths[i]); /* the state may not be there yet */
-        }
-        if (path_is_beneath(e->layout.state, real) || path_is_beneath(real, e->layout.state)) {
-            return err_set(err, ORCH_E_CONFIG, "%s: %s holds the project's state (%s); name its parts instead", key,
-                           paths[i], e->layout.state);
-        }
-    }
-    return 0;
-}
-
-static int check_all_grants(const struct engine *e, struct orch_err *err)
-{
-    const struct run_config *c = e->config;
-    char *trees[] = {c->candidate.template_dir, NULL};
-    char *start[] = {c->candidate.start_from, NULL};
-    char *info[] = {c->task_info, NULL};
-    TRY(check_grants(e, "candidate.template", trees, err));
-    TRY(check_grants(e, "candidate.start_from", start, err));
-    TRY(check_grants(e, "task_info", info, err));
-    TRY(check_grants(e, "judge.tests", c->judge.tests, err));
-    TRY(check_grants(e, "readable, or " CONFINEMENT_ALLOW_VARIABLE, e->readable, err));
-    TRY(check_grants(e, "task.paths.read", c->task.access.paths_read, err));
-    TRY(check_grants(e, "task.paths.write", c->task.access.paths_write, err));
-    TRY(check_grants(e, "judge.paths.read", c->judge.access.paths_read, err));
-    TRY(check_grants(e, "evolver.paths.read", c->evolver.access.paths_read, err));
-    TRY(check_grants(e, "evolver.paths.write", c->evolver.access.paths_write, err));
-    return check_grants(e, "evolver.access.environment", c->evolver.grants.environment, err);
-}
-
 int engine_load(struct engine *e, const struct verb_call *call, const char *config_path, char *const *overrides,
                 struct orch_err *err)
 {
@@ -176,7 +139,7 @@ int engine_load(struct engine *e, const struct verb_call *call, const char *conf
     }
     TRY(code);
     TRY(layout_find(e->config->file, verb_option_value(call, "project"), e->config->state_dir, &e->layout, err));
-    return check_all_grants(e, err);
+    return engine_check_grants(e, err);
 }
 
 /* ------------------------------------------------------------------ fingerprint */

@@ -99,6 +99,9 @@ MUST_USE int engine_meaning(struct engine *e, const char *kind, json_t *more, st
 /* A new run of `kind` ("run", "eval"), or an existing one to go on with. Takes the lock, opens everything. */
 MUST_USE int engine_create(struct engine *e, const char *kind, struct orch_err *err);
 MUST_USE int engine_adopt(struct engine *e, const char *run_id, struct orch_err *err);
+/* ORCH_E_CONFIG for a grant that would show the project's state to anybody, or tasks, splits or the judge to a task or
+ * an evolver. Part of engine_load. */
+MUST_USE int engine_check_grants(const struct engine *e, struct orch_err *err);
 /* ORCH_E_DAMAGED when versions, objects or steps that the record counts on are gone. Part of engine_adopt. Blocking. */
 MUST_USE int engine_whole(struct engine *e, struct orch_err *err);
 /* A place under .state/local without a run or a record, for `orch check`; then only engine_start_environment. */

@@ -222,3 +222,15 @@ expect_exit "a trial that met its time limit" 0 "$ORCH" eval run.yaml --adapter 
 trial=$("$ORCH" show latest --trials --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["trials"][0]["task"])')
 expect_exit "is shown" 0 "$ORCH" show latest "$trial"
 expect_stdout "in seconds" 'reached +[01]\.[0-9]+ s of 1\.00 s'
+
+# ---------------------------------------------------------------- what is the judge's alone
+
+cd "$WORK/tiny" || exit 1
+mkdir -p tests parts && echo 1 >tests/expected && echo 2 >parts/open && ln -sfn ../tasks.jsonl parts-link
+for grant in . tasks.jsonl train.txt val.txt test.txt judge tests tests/expected parts-link; do
+    [ "$grant" = parts-link ] && ln -sfn tasks.jsonl parts-link
+    refused "a task that would see $grant" 'task\.paths\.read: .* (would show (data|judge)\.|holds the project.s state)' run run.yaml --new "task.paths.read=[$grant]" 'judge.tests=[tests/]'
+done
+refused "an evolver that would see the splits" 'evolver\.paths\.read: .* would show data\.' run run.yaml --new 'evolver.paths.read=[test.txt]'
+refused "a task_info that holds the data" 'task_info: .* (would show data|holds the project.s state)' run run.yaml --new task_info=.
+expect_exit "other parts may be seen" 0 "$ORCH" run run.yaml --new 'task.paths.read=[parts]' 'judge.tests=[tests/]'
