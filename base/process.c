@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -94,6 +95,9 @@ static int child_run(void *arg)
     }
     if (getppid() != p->parent) { /* it died before the line above */
         _exit(127);
+    }
+    if (p->s->private_mounts && (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)) {
+        child_fail(p);
     }
     if (p->s->cwd != NULL && chdir(p->s->cwd) < 0) {
         child_fail(p);

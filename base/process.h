@@ -24,8 +24,9 @@ struct spawn {
     const char *program; /* absolute path, executed as it is */
     char *const *argv;
     char *const *envp;
-    const char *cwd;   /* NULL: unchanged */
-    bool same_session; /* stay in the caller's: for a child that makes one of its own, which is not cheap */
+    const char *cwd;     /* NULL: unchanged */
+    bool private_mounts; /* a mount namespace of its own, into which nothing propagates (needs CAP_SYS_ADMIN) */
+    bool same_session;   /* stay in the caller's: for a child that makes one of its own, which is not cheap */
     const struct spawn_fd *fds;
     size_t fd_count; /* everything else is closed; 0–2 not listed become /dev/null */
 };

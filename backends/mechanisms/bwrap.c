@@ -150,7 +150,11 @@ int bwrap_find(const char *init_program, struct mechanism *ret, struct orch_err 
             first = i == 0 || first.code == ORCH_E_NOT_FOUND ? e : first;
             continue;
         }
-        struct mechanism m = {.name = "bubblewrap", .program = take(real), .init_inside = true, .start = start};
+        struct mechanism m = {.name = "bubblewrap",
+                              .private_mounts = geteuid() == 0,
+                              .program = take(real),
+                              .init_inside = true,
+                              .start = start};
         int code = read_version(&m, err);
         if (code < 0) {
             mechanism_done(&m);

@@ -69,6 +69,7 @@ pid_t mechanism_spawn(const struct mechanism *m, char *const *argv, const struct
                       .argv = argv,
                       .envp = envp,
                       .cwd = "/",
+                      .private_mounts = m->private_mounts,
                       .same_session = true, /* the node's, without a terminal; the sandbox gets its own */
                       .fds = fds,
                       .fd_count = o->named_identity ? 4 : 3};

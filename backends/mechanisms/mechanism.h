@@ -39,6 +39,7 @@ struct mechanism {
     const char *name;
     char *program;                       /* owned: what is started */
     char version[MECHANISM_VERSION_MAX]; /* of bwrap; of the kernel for namespaces */
+    bool private_mounts;                 /* as root: nothing the machine mounts later shows; others do that inside */
     bool init_inside;                    /* the prepared root must hold orch-init */
     bool in_place;                       /* no root or namespace of its own: orch-init is an ordinary process */
     pid_t (*start)(const struct mechanism *m, const struct mechanism_options *o, int *ret_pidfd, struct orch_err *err);
