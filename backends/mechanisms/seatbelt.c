@@ -147,11 +147,11 @@ static void close_trees(const struct sandbox_spec *s, struct buf *out)
         }
         trees = outermost != NULL ? add_once(trees, outermost) : trees;
     }
-    for (size_t i = 0; i < strv_len(trees); i++) {
-        rule(out, "deny", "file-read* file-write*", "subpath", trees[i]);
+    for (char **tree = trees; tree != NULL && *tree != NULL; tree++) {
+        rule(out, "deny", "file-read* file-write*", "subpath", *tree);
     }
-    for (size_t i = 0; i < strv_len(ways); i++) {
-        rule(out, "allow", "file-read-metadata", "literal", ways[i]);
+    for (char **way = ways; way != NULL && *way != NULL; way++) {
+        rule(out, "allow", "file-read-metadata", "literal", *way);
     }
 }
 
@@ -212,8 +212,8 @@ static void close_hidden(const struct sandbox_spec *s, char **pins, struct buf *
             pins = pin_ancestors(s, *p, pins);
         }
     }
-    for (size_t i = 0; i < strv_len(pins); i++) {
-        rule(out, "deny", "file-write-unlink file-write-create", "literal", pins[i]);
+    for (char **pin = pins; pin != NULL && *pin != NULL; pin++) {
+        rule(out, "deny", "file-write-unlink file-write-create", "literal", *pin);
     }
     strv_free(pins);
 }
