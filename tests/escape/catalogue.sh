@@ -35,9 +35,9 @@ entries() { # WHO: with the command prefix in as
     # E07 an orphan in a session of its own, E08 the supervisor killed from outside
     mark=9$$1
     expect_exit "$who: E07 a program leaves an orphan" 0 "${as[@]}" "$ORCH" sandbox exec '{}' -- \
-        sh -c "setsid sh -c 'sleep $mark & sleep $mark' & until pgrep -f 'sleep $mark' >/dev/null; do :; done; echo left"
+        sh -c "setsid tail -f /dev/null --pid=$mark & until pgrep -f 'pid=$mark' >/dev/null; do :; done; echo left"
     expect_stdout "$who: E07 which ran" left
-    check "$who: E07 nothing of it is left" wait_for 5 gone "^sleep $mark"
+    check "$who: E07 nothing of it is left" wait_for 5 gone "^tail -f /dev/null --pid=$mark"
     mark=9$$2
     spawn "${as[@]}" "$ORCH" sandbox exec '{}' -- sh -c "(setsid sleep $mark &) ; exec sleep $mark"
     pid=$SPAWNED
